@@ -1,0 +1,71 @@
+# Every target does its own set-up: a .venv with the hash-pinned packages of requirements/*.lock.
+# Needs Python >= 3.11, git and make; nothing else.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+export UV_PYTHON_DOWNLOADS := never
+
+NEWEST_FIRST := python3.13 python3.12 python3.11
+IS_SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for p in python3 $(NEWEST_FIRST); do $$p -c '$(IS_SUITABLE)' >/dev/null 2>&1 && { echo $$p; break; }; done)
+
+UV := .venv/bin/uv
+INSTALL := $(UV) pip install --quiet --python .venv/bin/python --require-hashes --build-constraint requirements/build.lock
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.venv/bin/uv: requirements/bootstrap.lock
+	@test -n "$(PYTHON)" || { echo "No Python 3.11-3.13 with venv found. Install one (Debian: apt install python3-venv), or say which: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Setting up .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
+	@touch $@
+
+.venv/.run: .venv/bin/uv requirements/run.lock requirements/build.lock pyproject.toml
+	@$(INSTALL) -r requirements/run.lock
+	@$(UV) pip install --quiet --python .venv/bin/python --build-constraint requirements/build.lock --no-deps --editable .
+	@touch $@
+
+.venv/.dev: .venv/.run requirements/dev.lock
+	@$(INSTALL) -r requirements/dev.lock
+	@touch $@
+
+.PHONY: run
+run: .venv/.run ## Start everything on this machine and print the address (Ctrl-C stops it)
+	@exec .venv/bin/tga up
+
+.PHONY: setup
+setup: .venv/.dev ## Only the set-up: .venv with all packages and the git hooks' tools
+
+.PHONY: lint
+lint: .venv/.dev ## ruff and mypy --strict
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+.PHONY: format
+format: .venv/.dev ## Let ruff mend what it can
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+.PHONY: test
+test: .venv/.dev ## All tests but the long chaos runs (ARGS="-k name" narrows)
+	@.venv/bin/pytest $(ARGS)
+
+.PHONY: e2e
+e2e: .venv/.dev ## Only the end-to-end tests
+	@.venv/bin/pytest -m e2e $(ARGS)
+
+.PHONY: bench
+bench: .venv/.dev ## All benchmarks, or one: make bench NAME=simulator
+	@.venv/bin/python -m bench $(NAME)
+
+.PHONY: lock
+lock: .venv/bin/uv ## Renew requirements/*.lock from pyproject.toml (pins and hashes only)
+	@scripts/lock
+
+.PHONY: clean
+clean: ## Remove the .venv and caches (never ./data)
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,0 +1,1 @@
+"""What every stage and task shares: supervision here, the streams beside it."""

@@ -1,0 +1,137 @@
+"""All settings, in one class. Each field is the environment variable of the same name in capitals."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from telegram_assistant.errors import Fatal
+
+
+class Settings(BaseSettings):
+    """Read from the environment and from `.env`; `env.example` lists every variable and is tested equal to this."""
+
+    model_config = SettingsConfigDict(env_file=".env", env_file_encoding="utf-8", extra="ignore", env_ignore_empty=True)
+
+    # Where things are
+    tga_data_dir: Path = Field(Path("data"), description="Folder for the embedded engines, media and keys.")
+    database_url: SecretStr | None = Field(
+        None,
+        description="A PostgreSQL >= 15 of yours, e.g. postgresql://user:password@host/name; empty: start our own.",
+    )
+    redis_url: SecretStr | None = Field(
+        None, description="A Redis >= 7 or Valkey of yours, e.g. redis://host:6379/0; empty: start our own."
+    )
+    tga_secret_key: SecretStr | None = Field(
+        None,
+        description="Key that encrypts Telegram sessions at rest; empty: a 0600 file in the data folder.",
+    )
+    tga_min_free_disk_mb: int = Field(300, ge=0, description="Refuse to start with less free space in the data folder.")
+
+    # Telegram
+    telegram_api_id: int | None = Field(
+        None, description="From my.telegram.org; empty: demo with a simulated Telegram."
+    )
+    telegram_api_hash: SecretStr | None = Field(None, description="From my.telegram.org.")
+    telegram_session: SecretStr | None = Field(None, description="A Telethon string session; or use `tga login`.")
+    telegram_server: str | None = Field(
+        None, description="Another Telegram server as dc:host:port, e.g. 2:127.0.0.1:4430."
+    )
+    telegram_rsa_key: Path | None = Field(None, description="PEM file with that server's public RSA key.")
+
+    # Demo (used only while no Telegram account is configured)
+    tga_demo_seed: int = Field(7, description="Seed of the demo world.")
+
+    # Scheduler and parser (SPEC 1-2)
+    parser_scheduler_interval_sec: float = Field(300, gt=0, description="Seconds between ticks.")
+    feature_incremental_parsing_enabled: bool = Field(
+        default=True, description="Off: historical mode with a 24 h window."
+    )
+    parser_mode_override: Literal["auto", "historical", "incremental"] = Field("auto", description="Force a mode.")
+    lpa_max_age_hours: float = Field(48, gt=0, description="Older last_parsed_at forces historical mode.")
+    parser_max_concurrency: int = Field(4, ge=1, description="Channels that parse at once.")
+    parser_retry_max: int = Field(3, ge=0, description="Retries of a channel within one tick.")
+    retention_deleted: Literal["keep", "mirror", "redact"] = Field(
+        "keep",
+        description="Posts deleted in Telegram: keep them marked, mirror the deletion, or redact their content.",
+    )
+
+    # Adaptive thresholds (SPEC 3)
+    feature_adaptive_thresholds_enabled: bool = Field(default=True, description="Off: 1 h threshold, 5 min overlap.")
+    parser_stats_window_days: int = Field(14, ge=1, description="Days of posting-interval statistics.")
+    feature_predictive_polling_enabled: bool = Field(
+        default=True, description="Off: every channel is visited on every tick."
+    )
+
+    # Pipeline (SPEC 4, 8)
+    tagging_min_chars: int = Field(80, ge=0, description="Shorter posts are not tagged.")
+
+    # Health and logs (SPEC 6)
+    ingest_health_host: str = Field("127.0.0.1", description="Address the health server listens on.")
+    ingest_health_port: int = Field(8011, ge=0, le=65535, description="Port of /health, /health/details and /metrics.")
+    log_format: Literal["console", "json"] = Field("console", description="console for people, json for machines.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged.")
+    hostname: str = Field(
+        default_factory=socket.gethostname,
+        description="Name of this instance: owner of locks. Empty: the machine's name.",
+    )
+
+    @field_validator("telegram_server")
+    @classmethod
+    def _server_is_dc_host_port(cls, value: str | None) -> str | None:
+        if value is not None:
+            TelegramServer.parse(value)
+        return value
+
+    @model_validator(mode="after")
+    def _telegram_is_whole(self) -> Settings:
+        if (self.telegram_api_id is None) != (self.telegram_api_hash is None):
+            raise ValueError("TELEGRAM_API_ID and TELEGRAM_API_HASH belong together: set both, or neither for the demo")
+        if self.telegram_session is not None and self.telegram_api_id is None:
+            raise ValueError(
+                "TELEGRAM_SESSION needs TELEGRAM_API_ID and TELEGRAM_API_HASH of the application it was made with"
+            )
+        return self
+
+    @property
+    def demo(self) -> bool:
+        """No Telegram application is configured: run against the simulator, and say so everywhere."""
+        return self.telegram_api_id is None
+
+
+class TelegramServer:
+    """Where a Telegram server listens: `dc:host:port`."""
+
+    def __init__(self, dc_id: int, host: str, port: int) -> None:
+        self.dc_id, self.host, self.port = dc_id, host, port
+
+    @classmethod
+    def parse(cls, text: str) -> TelegramServer:
+        dc, _, address = text.partition(":")
+        host, _, port = address.rpartition(":")
+        if not (dc.isdecimal() and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"{text!r} is not dc:host:port, for example 2:127.0.0.1:4430")
+        return cls(int(dc), host.strip("[]"), int(port))
+
+
+def load_settings() -> Settings:
+    """Read the settings; what is wrong becomes one sentence per variable."""
+    try:
+        return Settings()
+    except ValidationError as exc:
+        raise Fatal("; ".join(_explain(dict(error)) for error in exc.errors())) from exc
+
+
+def _explain(error: dict[str, object]) -> str:
+    location = error["loc"]
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not isinstance(location, tuple) or not location:
+        return message
+    name = str(location[0])
+    secret = "SecretStr" in str(Settings.model_fields[name].annotation) if name in Settings.model_fields else False
+    shown = "" if secret else f"={error.get('input')!r}"
+    return f"{name.upper()}{shown}: {message}"

@@ -1,0 +1,199 @@
+"""A post as any source gives it: frozen values with canonical ids, aware times and clean text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from telegram_assistant.domain.moments import as_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from telegram_assistant.domain.text import Entity, Link
+
+# Changing either would give every stored post another identity, or a false edit.
+_POST_NAMESPACE = uuid.UUID("6d3cf1f5-4c43-5d0a-9f0e-6a0c3a0b7a11")
+_HASH_VERSION = 1
+
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
+class MediaKind(StrEnum):
+    """What a piece of media is to Telegram."""
+
+    PHOTO = "photo"
+    VIDEO = "video"
+    ANIMATION = "animation"
+    VIDEO_NOTE = "video_note"
+    AUDIO = "audio"
+    VOICE = "voice"
+    STICKER = "sticker"
+    DOCUMENT = "document"
+    OTHER = "other"  # a place, a contact, a kind we do not know: nothing to download
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """A file of a post. `reference` is for the source alone: what it needs for a download, which may expire."""
+
+    kind: MediaKind
+    file_id: str | None = None  # what the source calls the file for ever, unlike `reference`
+    mime: str | None = None
+    size: int | None = None
+    width: int | None = None
+    height: int | None = None
+    duration: float | None = None
+    name: str | None = None
+    reference: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What grows under a post, and is never an edit. None where the source does not tell."""
+
+    views: int | None = None
+    forwards: int | None = None
+    replies: int | None = None
+    reactions: tuple[tuple[str, int], ...] = ()  # by emoji, sorted: equal counters are equal values
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        views: int | None = None,
+        forwards: int | None = None,
+        replies: int | None = None,
+        reactions: Mapping[str, int] | None = None,
+    ) -> Counters:
+        """Counters with reactions in any order."""
+        return cls(views=views, forwards=forwards, replies=replies, reactions=tuple(sorted((reactions or {}).items())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """Where a forwarded post came from, as far as its origin shows itself."""
+
+    channel_id: int | None = None
+    message_id: int | None = None
+    user_id: int | None = None
+    name: str | None = None  # of somebody who hides the account
+    author: str | None = None  # signature in the origin
+    posted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyTo:
+    """What a post answers."""
+
+    message_id: int
+    channel_id: int | None = None  # when that is in another channel
+    thread_id: int | None = None  # the first message of the thread, in a discussion group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """A poll or quiz. Votes are counters."""
+
+    question: str
+    answers: tuple[str, ...]
+    quiz: bool = False
+    closed: bool = False
+    voters: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A message about the channel itself: a pin, a new title."""
+
+    action: str
+    detail: str | None = None
+
+
+NO_COUNTERS = Counters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """One message of a channel. An item of an album is a post with a `grouped_id`."""
+
+    channel_id: int  # canonical: bare and positive
+    message_id: int
+    posted_at: datetime
+    text: str = ""
+    entities: tuple[Entity, ...] = ()
+    links: tuple[Link, ...] = ()
+    media: tuple[Media, ...] = ()
+    grouped_id: int | None = None
+    forward: Forward | None = None
+    reply_to: ReplyTo | None = None
+    author: str | None = None  # signature, or the name of who wrote it
+    author_id: int | None = None  # in a discussion group: the user who wrote it
+    edited_at: datetime | None = None
+    pinned: bool = False
+    poll: Poll | None = None
+    service: Service | None = None
+    counters: Counters = NO_COUNTERS
+
+    def __post_init__(self) -> None:
+        _check_ids(self.channel_id, self.message_id)
+        as_utc(self.posted_at)
+        if self.edited_at is not None:
+            as_utc(self.edited_at)
+
+    @property
+    def id(self) -> uuid.UUID:
+        return post_id(self.channel_id, self.message_id)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return tuple(link.url for link in self.links)
+
+    @property
+    def has_media(self) -> bool:
+        return bool(self.media)
+
+
+def post_id(channel_id: int, message_id: int) -> uuid.UUID:
+    """The same id for the same post, whoever saw it and however often."""
+    _check_ids(channel_id, message_id)
+    return uuid.uuid5(_POST_NAMESPACE, f"{channel_id}/{message_id}")
+
+
+def post_url(username: str | None, channel_id: int, message_id: int) -> str:
+    """The post's address: public by username, otherwise the one that only members can open."""
+    _check_ids(channel_id, message_id)
+    return f"https://t.me/{username or f'c/{channel_id}'}/{message_id}"
+
+
+def content_hash(post: Post) -> str:
+    """SHA-256 of what a reader sees: text, formatting, media, a poll's words. Another hash means an edit.
+
+    Counters, pins, edit dates and download references change without an edit and stay out.
+    """
+    poll = post.poll
+    content = [
+        _HASH_VERSION,
+        post.text,
+        [[entity.kind, entity.offset, entity.length, entity.url, entity.detail] for entity in post.entities],
+        [_identity(media) for media in post.media],
+        None if poll is None else [poll.question, *poll.answers],
+    ]
+    # JSON in ASCII: unambiguous, the same on every machine, and lone surrogates cannot break it.
+    return hashlib.sha256(_encode(content).encode("ascii")).hexdigest()
+
+
+def _identity(media: Media) -> list[str | float | None]:
+    if media.file_id is not None:
+        return [media.kind, media.file_id]
+    return [media.kind, None, media.mime, media.size, media.width, media.height, media.duration, media.name]
+
+
+def _check_ids(channel_id: int, message_id: int) -> None:
+    if channel_id < 1 or message_id < 1:
+        raise ValueError(f"a post has a bare channel id and a message id, both positive: {channel_id}, {message_id}")

@@ -1,0 +1,88 @@
+"""The data folder: one owner at a time, room to work in, and a home that PostgreSQL's user can enter."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import IO
+
+from telegram_assistant.errors import Fatal
+
+
+class DataFolder:
+    """`TGA_DATA_DIR`, held by a lock that the kernel drops with the process, however that ends."""
+
+    def __init__(self, path: Path, *, min_free_mb: int = 0) -> None:
+        self.path = path.absolute()
+        self._min_free_mb = min_free_mb
+        self._lock: IO[str] | None = None
+
+    def open(self) -> None:
+        """Create the folder, take its lock, and refuse one that is in use, read-only or on a full disk."""
+        try:
+            # 0711: PostgreSQL may have to run as another user and must pass through; what is secret inside is 0600.
+            self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
+            for name in ("log", "keys"):
+                (self.path / name).mkdir(mode=0o700, exist_ok=True)
+            free = shutil.disk_usage(self.path).free // 2**20
+            if free < self._min_free_mb:
+                raise Fatal(
+                    f"Only {free} MB are free in {self.path}, {self._min_free_mb} MB are needed: free some space, or"
+                    " set TGA_DATA_DIR to a folder on another disk"
+                )
+            self._lock = self._take_lock()
+        except OSError as exc:
+            raise Fatal(explain_os_error(exc, self.path)) from exc
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def secret(self, name: str) -> str:
+        """A password of ours: made at the first call, kept in a 0600 file."""
+        path = self.path / "keys" / name
+        try:
+            return path.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            value = secrets.token_hex(24)
+            draft = path.with_name(f"{name}.new")
+            draft.unlink(missing_ok=True)  # left by a start that was killed
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+                file.write(value)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+            return value
+
+    def _take_lock(self) -> IO[str]:
+        file = (self.path / "lock").open("a+", encoding="ascii")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            file.seek(0)
+            owner = file.read().strip()
+            file.close()
+            raise Fatal(
+                f"{self.path} is in use by another tga (process {owner or 'unknown'}): stop that one, or set"
+                " TGA_DATA_DIR to another folder"
+            ) from exc
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        return file
+
+
+def explain_os_error(exc: OSError, path: Path) -> str:
+    """One line for what the file system refused."""
+    if exc.errno == errno.ENOSPC:
+        return f"The disk of {path} is full: free some space, or set TGA_DATA_DIR to a folder on another disk"
+    if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"No permission to write in {path}: set TGA_DATA_DIR to a folder of yours ({exc.strerror})"
+    if exc.errno in (errno.ENOTDIR, errno.EEXIST):
+        return f"{path} is not a folder: set TGA_DATA_DIR to one"
+    return f"Cannot use the data folder {path}: {exc}"

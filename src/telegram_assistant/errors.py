@@ -1,0 +1,34 @@
+"""Every error of ours says what is to be done about it.
+
+AssistantError
+├── Retry     try the same again, after a while
+├── Skip      leave this one out, and store why
+├── Reject    it can never work: to the dead letters, with the reason
+└── Fatal     this process cannot go on; the message tells a person what to do
+"""
+
+from __future__ import annotations
+
+
+class AssistantError(Exception):
+    """The root of our errors; raise one of its four children."""
+
+
+class Retry(AssistantError):
+    """Try the same again after `after` seconds (None: the caller's own backoff decides)."""
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Skip(AssistantError):
+    """Leave this one out; the message is the reason that is stored."""
+
+
+class Reject(AssistantError):
+    """It can never work: it goes to the dead letters with this reason."""
+
+
+class Fatal(AssistantError):
+    """The process cannot go on; the message is one line that tells a person what to do."""

@@ -1,0 +1,124 @@
+"""What capture asks of a source of posts. Telegram's accounts satisfy it by shape, and so may anything else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from telegram_assistant.domain.channel import ChannelRef
+from telegram_assistant.domain.post import Media, Post
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.errors import AssistantError
+
+PAGE_LIMIT = 100  # Telegram gives no more at once
+
+
+class SourceError(AssistantError):
+    """A request failed; `failure` says what kind it is, and for a flood how long to wait."""
+
+    def __init__(self, failure: Failure, message: str, *, flood_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.flood_seconds = flood_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelInfo:
+    """A channel as an account sees it."""
+
+    id: int  # canonical: bare and positive
+    title: str
+    username: str | None = None
+    access_hash: int = 0  # belongs to the account that got it
+    about: str = ""
+    is_group: bool = False
+    is_private: bool = False  # has no username: only members read it
+    subscribers: int | None = None
+    linked_id: int | None = None  # the discussion group, where it was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What an account needs to ask for a channel's messages."""
+
+    channel_id: int
+    access_hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages in ascending order of their ids. `reached_end`: at that moment there was nothing newer."""
+
+    posts: tuple[Post, ...]
+    reached_end: bool
+    unreadable: tuple[int, ...] = ()  # ids of messages that exist but could not be understood; each was logged
+
+
+@dataclass(frozen=True, slots=True)
+class NewPost:
+    """A live update: a post that is new or was edited."""
+
+    post: Post
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A live update: messages that were deleted."""
+
+    channel_id: int
+    message_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The flow of updates had a gap (reconnected, too long): what is recent must be read again."""
+
+    channel_id: int | None  # None: every channel
+
+
+LiveUpdate = NewPost | Deleted | Interrupted
+
+
+class Source(Protocol):
+    """One account's view of Telegram. Every method raises SourceError, and nothing of the library beneath it."""
+
+    @property
+    def account_id(self) -> str: ...
+
+    async def resolve(self, ref: ChannelRef) -> ChannelInfo:
+        """Look a channel up by what people call it. Costs a request that Telegram limits hard: remember the answer."""
+        ...
+
+    async def describe(self, peer: Peer) -> ChannelInfo:
+        """Title, description, subscribers and discussion group as they are now."""
+        ...
+
+    async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
+        """The oldest messages with ids above `after_id`."""
+        ...
+
+    async def newest(self, peer: Peer) -> Post | None:
+        """The newest message, or None in an empty channel."""
+        ...
+
+    async def last_id_before(self, peer: Peer, moment: datetime) -> int:
+        """The id of the newest message older than `moment`; 0 when there is none."""
+        ...
+
+    async def by_ids(self, peer: Peer, ids: Collection[int]) -> dict[int, Post | None]:
+        """Messages by id, at most 100; None for those that do not exist."""
+        ...
+
+    async def comments_after(self, peer: Peer, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
+        """Comments under a post, from the discussion group, with ids above `after_id`; their channel is the group."""
+        ...
+
+    def download(self, peer: Peer, message_id: int, media: Media) -> AsyncIterator[bytes]:
+        """A file's bytes in pieces, never whole in memory. An expired reference is renewed on the way."""
+        ...
+
+    def updates(self) -> AsyncIterator[LiveUpdate]:
+        """Live updates of the channels that this account has joined; ends only by cancellation or SourceError."""
+        ...

@@ -1,0 +1,51 @@
+"""Structured logs: for people on a console, as JSON for machines. Tracebacks are always written (SPEC 6.4, 7.4)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+from structlog.typing import Processor
+
+
+def configure_logging(*, json: bool, level: str, stream: TextIO | None = None) -> None:
+    """Send our logs and the standard library's through one chain to `stream` (stderr by default)."""
+    out = sys.stderr if stream is None else stream
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    render: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if json:
+        render += [
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(ensure_ascii=False),
+        ]
+    else:
+        plain = structlog.dev.plain_traceback  # rich's boxes are wide and print local variables, secrets among them
+        render += [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=plain)]
+
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=render))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    # Telethon and the web server say at INFO what we count ourselves.
+    for noisy in ("telethon", "uvicorn", "alembic", "sqlalchemy"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return logger

@@ -1,0 +1,1 @@
+"""The truth: PostgreSQL. Tables, migrations and the queries, by noun."""

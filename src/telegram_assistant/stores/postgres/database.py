@@ -1,0 +1,73 @@
+"""One engine per process, and the two ways to use it: as the system, or as a tenant under row-level security."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import asyncpg
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from telegram_assistant.errors import Fatal
+from telegram_assistant.log import get_logger
+from telegram_assistant.stores.postgres.address import parse_address
+
+OLDEST_SERVER = 150000
+TENANT_ROLE = "tga_tenant"
+
+log = get_logger(__name__)
+
+
+def open_database(url: str, *, pool_size: int = 10) -> AsyncEngine:
+    """Make the engine; nothing is connected yet."""
+    address = parse_address(url)
+    if address.dropped:
+        log.info("database_url_options_ignored", options=address.dropped, reason="asyncpg has no such option")
+
+    async def connect() -> asyncpg.Connection[asyncpg.Record]:
+        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(address.dsn, **address.arguments)
+        return connection
+
+    return create_async_engine("postgresql+asyncpg://", async_creator=connect, pool_size=pool_size, pool_pre_ping=True)
+
+
+async def check_server(url: str) -> None:
+    """Connect once and say in one line what is wrong, if anything is."""
+    address = parse_address(url)
+    try:
+        connection = await asyncpg.connect(address.dsn, **{"timeout": 10, **address.arguments})
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as exc:
+        raise Fatal(f"Cannot use DATABASE_URL ({address.shown}): {_reason(exc)}") from exc
+    try:
+        version = int(await connection.fetchval("SHOW server_version_num"))
+        if version < OLDEST_SERVER:
+            raise Fatal(
+                f"DATABASE_URL ({address.shown}) is PostgreSQL {version // 10000}; version 15 or newer is needed"
+            )
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def as_tenant(engine: AsyncEngine, tenant_id: UUID) -> AsyncIterator[AsyncConnection]:
+    """A transaction that sees only what this tenant may see: PostgreSQL itself filters (G7)."""
+    async with engine.begin() as connection:
+        await connection.execute(text(f"SET LOCAL ROLE {TENANT_ROLE}"))
+        await connection.execute(text("SELECT set_config('app.tenant_id', :id, true)"), {"id": str(tenant_id)})
+        yield connection
+
+
+def _reason(exc: Exception) -> str:
+    if isinstance(exc, asyncpg.InvalidPasswordError | asyncpg.InvalidAuthorizationSpecificationError):
+        return "user or password is wrong; check them in DATABASE_URL"
+    if isinstance(exc, asyncpg.InvalidCatalogNameError):
+        return f"{exc}; create it with: createdb"
+    if isinstance(exc, TimeoutError):
+        return "no answer; is the host right and reachable?"
+    if isinstance(exc, OSError):
+        return (
+            f"no PostgreSQL answers there ({exc.strerror or exc}); start it, correct the address, or unset DATABASE_URL"
+        )
+    return " ".join(str(exc).split()) or type(exc).__name__

@@ -1,0 +1,1 @@
+"""The one migration chain (LESSONS 18)."""

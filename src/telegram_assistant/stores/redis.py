@@ -1,0 +1,61 @@
+"""The one Redis client of a process: async, text in and out (SPEC 7.1), with times converted here (SPEC 7.2)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import AuthenticationError, RedisError
+
+from telegram_assistant.errors import Fatal
+
+OLDEST_SERVER = (7, 0)
+
+
+def open_redis(url: str) -> Redis:
+    """Make the client; nothing is connected yet."""
+    try:
+        client: Redis = Redis.from_url(
+            url,
+            decode_responses=True,
+            health_check_interval=30,
+            socket_connect_timeout=5,
+            retry=Retry(ExponentialBackoff(cap=1, base=0.05), retries=3),
+        )
+    except ValueError as exc:
+        raise Fatal(f"REDIS_URL must look like redis://host:6379/0: {exc}") from exc
+    return client
+
+
+async def check_redis(url: str) -> None:
+    """Connect once and say in one line what is wrong, if anything is."""
+    client = open_redis(url)
+    try:
+        version = str((await client.info("server"))["redis_version"])
+    except AuthenticationError as exc:
+        raise Fatal(f"Cannot use REDIS_URL: the password is wrong or missing ({exc})") from exc
+    except (RedisError, OSError) as exc:
+        raise Fatal(f"Cannot use REDIS_URL: {exc}; start that server, correct the address, or unset REDIS_URL") from exc
+    finally:
+        await client.aclose()
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
+        raise Fatal(f"REDIS_URL is Redis {version}; version 7 or newer is needed")
+
+
+def time_to_text(moment: datetime) -> str:
+    """An aware time as Redis keeps it."""
+    if moment.tzinfo is None:
+        raise ValueError(f"naive time {moment!r}: every time here is aware")
+    return moment.isoformat()
+
+
+def time_from_text(value: str | None) -> datetime | None:
+    """The one place where a time comes back out of Redis."""
+    if value is None:
+        return None
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError(f"naive time {value!r} in Redis: every time here is aware")
+    return moment

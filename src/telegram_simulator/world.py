@@ -1,0 +1,117 @@
+"""The world: everything that exists, and the few ways to change it.
+
+Every change goes through a method here, so that `pts`, the change log and the listeners always agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from telegram_simulator.model import Change, Channel, Entity, File, Message, User
+
+Listener: TypeAlias = Callable[[Channel, Change], None]
+
+
+class World:
+    """Channels, users and files by id, with one clock. Not thread-safe: one event loop owns it."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.now = now
+        self.channels: dict[int, Channel] = {}
+        self.users: dict[int, User] = {}
+        self.files: dict[int, File] = {}
+        self._usernames: dict[str, Channel | User] = {}
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` after every change; the result takes it off again."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def add_channel(self, channel: Channel) -> Channel:
+        self.channels[channel.id] = channel
+        if channel.username:
+            self._usernames[channel.username.lower()] = channel
+        return channel
+
+    def add_user(self, user: User) -> User:
+        self.users[user.id] = user
+        if user.username:
+            self._usernames[user.username.lower()] = user
+        return user
+
+    def by_username(self, username: str) -> Channel | User | None:
+        return self._usernames.get(username.lower().removeprefix("@"))
+
+    def rename(self, channel: Channel, username: str | None) -> None:
+        if channel.username:
+            del self._usernames[channel.username.lower()]
+        channel.username = username
+        if username:
+            self._usernames[username.lower()] = channel
+
+    def post(self, channel: Channel, message: Message) -> Message:
+        """Add a message. Its id must be above all earlier ones: use `next_id`."""
+        if message.id <= channel.newest_id:
+            raise ValueError(f"message id {message.id} is not above {channel.newest_id} in {channel.title}")
+        channel.newest_id = message.id
+        channel.messages[message.id] = message
+        if message.file is not None:
+            self.files[message.file.id] = message.file
+        self._changed(channel, "new", (message.id,))
+        return message
+
+    def edit(
+        self, channel: Channel, message_id: int, text: str, *, entities: tuple[Entity, ...] = (), file: File | None = None
+    ) -> Message:
+        """Change a message's text, and its picture where one is given."""
+        message = channel.messages[message_id]
+        message.versions.append(message.text)
+        message.text, message.entities, message.edited = text, entities, self.now()
+        if file is not None:
+            message.file = file
+            self.files[file.id] = file
+        message.changes += 1
+        self._changed(channel, "edit", (message_id,))
+        return message
+
+    def delete(self, channel: Channel, ids: Iterable[int]) -> tuple[int, ...]:
+        """Take messages away; those already gone are left out of the answer."""
+        gone = tuple(i for i in ids if i in channel.messages)
+        for i in gone:
+            channel.deleted[i] = channel.messages.pop(i)
+        if gone:
+            self._changed(channel, "delete", gone)
+        return gone
+
+    def grow(
+        self, channel: Channel, message_id: int, *, views: int = 0, forwards: int = 0, reactions: dict[str, int] | None = None
+    ) -> None:
+        """Let counters grow: no edit, no pts, no push (Telegram sends none that matters here)."""
+        message = channel.messages[message_id]
+        message.counters.views += views
+        message.counters.forwards += forwards
+        for emoji, count in (reactions or {}).items():
+            message.counters.reactions[emoji] = message.counters.reactions.get(emoji, 0) + count
+        message.changes += 1
+
+    def expire_references(self, files: Iterable[File] | None = None) -> None:
+        """Make every reference handed out so far invalid, as Telegram does after some hours."""
+        expired = {file.id for file in (self.files.values() if files is None else files)}
+        for file_id in expired:
+            references = self.files[file_id].references
+            references.append(b"ref-%d" % len(references))
+        for channel in self.channels.values():
+            for message in channel.messages.values():
+                if message.file is not None and message.file.id in expired:
+                    message.changes += 1
+
+    def _changed(self, channel: Channel, kind: str, ids: tuple[int, ...]) -> None:
+        count = len(ids) if kind == "delete" else 1
+        channel.pts += count
+        change = Change(channel.pts, count, kind, ids)
+        channel.changes.append(change)
+        for listener in list(self._listeners):
+            listener(channel, change)

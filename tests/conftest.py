@@ -1,0 +1,117 @@
+"""Real engines for every test: PostgreSQL and Valkey once per test process, a fresh database and key space per test."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.embedded.folder import DataFolder
+from telegram_assistant.embedded.postgres import EmbeddedPostgres
+from telegram_assistant.embedded.valkey import EmbeddedValkey
+from telegram_assistant.stores.postgres.database import open_database
+from telegram_assistant.stores.postgres.migrate import migrate
+from telegram_assistant.stores.redis import open_redis
+
+TEMPLATE = "tga_template"
+
+
+@dataclass(frozen=True)
+class Engines:
+    """Addresses of the engines of this test process."""
+
+    postgres: str  # address without a database
+    redis: str
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that any user may enter (pytest's tmp_path is private): PostgreSQL runs as nobody under root."""
+    path = Path(tempfile.mkdtemp(prefix="tga-test-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def engines() -> Iterator[Engines]:
+    path = Path(tempfile.mkdtemp(prefix="tga-engines-"))
+    path.chmod(0o711)
+    data = DataFolder(path)
+    data.open()
+    # The engines outlive every test's event loop, so they get one of their own, driven only to start and stop.
+    with asyncio.Runner() as runner:
+        postgres, valkey = EmbeddedPostgres(data), EmbeddedValkey(data)
+        runner.run(postgres.start())
+        runner.run(valkey.start())
+        address = postgres.url.rpartition("/")[0]
+        runner.run(_make_template(address))
+        yield Engines(address, valkey.url)
+        runner.run(valkey.stop())
+        runner.run(postgres.stop())
+    data.close()
+    shutil.rmtree(path, ignore_errors=True)
+
+
+async def _make_template(address: str) -> None:
+    await _as_admin(address, f"CREATE DATABASE {TEMPLATE}")
+    engine = open_database(f"{address}/{TEMPLATE}")
+    await migrate(engine)
+    await engine.dispose()
+
+
+async def _as_admin(address: str, statement: str) -> None:
+    connection = await asyncpg.connect(f"{address}/postgres")
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+async def empty_database_url(engines: Engines) -> AsyncIterator[str]:
+    """A database without any table."""
+    name = f"t_{uuid4().hex}"
+    await _as_admin(engines.postgres, f"CREATE DATABASE {name}")
+    yield f"{engines.postgres}/{name}"
+    await _as_admin(engines.postgres, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def database_url(engines: Engines) -> AsyncIterator[str]:
+    """A database with the newest schema, copied from a template."""
+    name = f"t_{uuid4().hex}"
+    await _as_admin(engines.postgres, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    yield f"{engines.postgres}/{name}"
+    await _as_admin(engines.postgres, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[AsyncEngine]:
+    engine = open_database(database_url)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+async def redis_url(engines: Engines) -> AsyncIterator[str]:
+    client = open_redis(engines.redis)
+    await client.flushall()
+    await client.aclose()
+    yield engines.redis
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    client = open_redis(redis_url)
+    yield client
+    await client.aclose()
