@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from textwrap import wrap
 from typing import Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from telegram_assistant.errors import Fatal
@@ -15,7 +17,13 @@ from telegram_assistant.errors import Fatal
 class Settings(BaseSettings):
     """Read from the environment and from `.env`; `env.example` lists every variable and is tested equal to this."""
 
-    model_config = SettingsConfigDict(env_file=".env", env_file_encoding="utf-8", extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_file=".env",
+        env_file_encoding="utf-8",
+        extra="ignore",
+        env_ignore_empty=True,
+        hide_input_in_errors=True,  # a traceback would show every secret
+    )
 
     # Where things are
     tga_data_dir: Path = Field(Path("data"), description="Folder for the embedded engines, media and keys.")
@@ -124,6 +132,16 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as exc:
         raise Fatal("; ".join(_explain(dict(error)) for error in exc.errors())) from exc
+
+
+def env_example() -> str:
+    """The text of `env.example`: every variable with what it means and its default."""
+    lines = ["# Every setting, with its default. Copy to .env and change what you need; an empty value is the default."]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default in (None, PydanticUndefined) else field.default
+        shown = str(default).lower() if isinstance(default, bool) else str(default)
+        lines += ["", *(f"# {line}" for line in wrap(field.description or "", 118)), f"{name.upper()}={shown}"]
+    return "\n".join(lines) + "\n"
 
 
 def _explain(error: dict[str, object]) -> str:

@@ -7,6 +7,7 @@ import sys
 from typing import TextIO
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import Processor
 
 
@@ -20,14 +21,15 @@ def configure_logging(*, json: bool, level: str, stream: TextIO | None = None) -
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
+    # In both formats without local variables: passwords and sessions are among them.
     render: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if json:
         render += [
-            structlog.processors.dict_tracebacks,
+            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(ensure_ascii=False),
         ]
     else:
-        plain = structlog.dev.plain_traceback  # rich's boxes are wide and print local variables, secrets among them
+        plain = structlog.dev.plain_traceback  # rich's boxes are wide
         render += [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=plain)]
 
     handler = logging.StreamHandler(out)

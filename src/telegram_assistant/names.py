@@ -7,6 +7,7 @@ from datetime import datetime
 # Streams (SPEC 4): the event `posts.parsed` travels on `stream:posts:parsed`, and so on.
 POSTS_PARSED = "posts.parsed"
 ALBUMS_PARSED = "albums.parsed"
+POSTS_DELETED = "posts.deleted"
 
 SCHEDULER_LOCK = "scheduler:lock"
 SCHEDULER_LAST_TICK = "scheduler:last_tick"  # ISO datetime of the last tick, for health in every process

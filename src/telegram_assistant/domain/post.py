@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _POST_NAMESPACE = uuid.UUID("6d3cf1f5-4c43-5d0a-9f0e-6a0c3a0b7a11")
 _HASH_VERSION = 1
 
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class MediaKind(StrEnum):
@@ -184,8 +184,8 @@ def content_hash(post: Post) -> str:
         [_identity(media) for media in post.media],
         None if poll is None else [poll.question, *poll.answers],
     ]
-    # JSON in ASCII: unambiguous, the same on every machine, and lone surrogates cannot break it.
-    return hashlib.sha256(_encode(content).encode("ascii")).hexdigest()
+    # JSON keeps the parts apart; `surrogatepass` so that a source which did not clean its text still gets a hash.
+    return hashlib.sha256(_encode(content).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _identity(media: Media) -> list[str | float | None]:

@@ -112,13 +112,10 @@ def _is_link(entity: Entity) -> bool:
 
 
 def _clean_entity(entity: Entity) -> Entity:
-    if entity.url is None and entity.detail is None:
-        return entity
-    return replace(
-        entity,
-        url=None if entity.url is None else clean_text(entity.url),
-        detail=None if entity.detail is None else clean_text(entity.detail),
-    )
+    url = entity.url and clean_text(entity.url)
+    detail = entity.detail and clean_text(entity.detail)
+    # Nearly all are clean, and a copy costs more than the look.
+    return entity if (url, detail) == (entity.url, entity.detail) else replace(entity, url=url, detail=detail)
 
 
 def _without_nuls(entity: Entity, nuls: Sequence[int]) -> Entity:

@@ -11,6 +11,7 @@ from telegram_assistant.errors import Fatal
 SCHEMES = ("postgres", "postgresql")
 DRIVERS = ("", "asyncpg", "psycopg", "psycopg2")
 EXAMPLE = "postgresql://user:password@host:5432/name"
+HINT = f"it must look like {EXAMPLE}, with / ? # [ in a password percent-encoded (%2F %3F %23 %5B)"
 
 # asyncpg reads these from the address itself.
 NATIVE = frozenset(
@@ -75,8 +76,11 @@ def _split(url: str) -> tuple[SplitResult, int | None]:
     try:
         parts = urlsplit(url.strip())
         port = parts.port
-    except ValueError as exc:
-        raise Fatal(f"DATABASE_URL is not an address ({exc}); it must look like {EXAMPLE}") from exc
+    except ValueError:
+        # Without the cause: an unquoted / in a password makes a part of it look like a port, which the cause quotes.
+        raise Fatal(f"DATABASE_URL is not an address; {HINT}") from None
+    if "@" not in parts.netloc and "@" in parts.path + parts.fragment + parts.query.partition("=")[0]:
+        raise Fatal(f"DATABASE_URL is not an address; {HINT}")
     scheme, _, driver = parts.scheme.partition("+")
     if scheme not in SCHEMES or driver not in DRIVERS:
         raise Fatal(f"DATABASE_URL must look like {EXAMPLE}, not {parts.scheme or 'an empty scheme'}://…")

@@ -121,6 +121,7 @@ channels = Table(
     Column("last_error", Text),
     _time("last_error_at"),
     Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("refreshed", JSONB, nullable=False, server_default=text("'{}'")),  # window -> ISO time it was last re-read
     _time("next_visit_at"),
     Column("leased_by", Text),
     _time("leased_until"),
@@ -170,11 +171,11 @@ media_groups = Table(
     Column("items_count", Integer, nullable=False),
     Column("caption_text", Text, nullable=False, server_default=""),
     _time("posted_at", required=True),
-    Column("published_items", Integer, nullable=False, server_default=text("0")),
+    Column("announced_items", Integer, nullable=False, server_default=text("0")),
     _now("created_at"),
     UniqueConstraint("channel_id", "grouped_id"),
     CheckConstraint("album_kind IN ('photo', 'video', 'document', 'mixed')", "album_kind"),
-    Index("ix_media_groups_unpublished", "id", postgresql_where=text("published_items <> items_count")),
+    Index("ix_media_groups_open", "channel_id", postgresql_where=text("announced_items <> items_count")),
 )
 
 posts = Table(
@@ -187,9 +188,8 @@ posts = Table(
     Column("text", Text, nullable=False, server_default=""),
     Column("entities", JSONB, nullable=False, server_default=text("'[]'")),
     Column("urls", ARRAY(Text), nullable=False, server_default=text("'{}'")),
-    Column("content_hash", LargeBinary, nullable=False),
+    Column("content_hash", Text, nullable=False),
     Column("version", Integer, nullable=False, server_default=text("1")),
-    Column("published_version", Integer, nullable=False, server_default=text("0")),
     Column("grouped_id", BigInteger),
     Column("details", JSONB, nullable=False, server_default=text("'{}'")),  # forward, reply, author, poll, service
     Column("pinned", Boolean, nullable=False, server_default=text("false")),
@@ -201,13 +201,13 @@ posts = Table(
     _time("edited_at"),
     _time("deleted_at"),
     _now("captured_at"),
-    _time("checked_at"),
+    _now("counters_at"),  # when the counters above were seen
     UniqueConstraint("channel_id", "message_id"),
     Index(None, "channel_id", "posted_at"),
     Index("ix_posts_grouped", "channel_id", "grouped_id", postgresql_where=text("grouped_id IS NOT NULL")),
-    Index("ix_posts_unpublished", "id", postgresql_where=text("published_version <> version")),
 )
 
+# What a post was before an edit; what it is now stands in `posts`.
 post_versions = Table(
     "post_versions",
     metadata,
@@ -216,11 +216,12 @@ post_versions = Table(
     Column("text", Text, nullable=False),
     Column("entities", JSONB, nullable=False, server_default=text("'[]'")),
     Column("media", JSONB, nullable=False, server_default=text("'[]'")),
-    Column("content_hash", LargeBinary, nullable=False),
+    Column("content_hash", Text, nullable=False),
     _time("edited_at"),
     _now("seen_at"),
 )
 
+# What the counters were before they changed; what they are now stands in `posts`.
 post_counters = Table(
     "post_counters",
     metadata,
@@ -248,7 +249,7 @@ post_media = Table(
     _post(),
     Column("position", Integer, primary_key=True),
     Column("kind", Text, nullable=False),  # photo | video | audio | voice | document | sticker | animation | other
-    Column("file_id", BigInteger),  # Telegram's id of the file
+    Column("file_id", Text),  # Telegram's id of the file
     Column("mime", Text),
     Column("size", BigInteger),
     Column("width", Integer),
@@ -279,11 +280,22 @@ post_enrichment = Table(
     metadata,
     _post(),
     Column("kind", Text, primary_key=True),  # tags | vision | crawl | …
-    Column("content_hash", LargeBinary, nullable=False),
+    Column("content_hash", Text, nullable=False),
     Column("data", JSONB, nullable=False),
     Column("provider", Text, nullable=False),
     _now("created_at"),
     _now("updated_at"),
+)
+
+# What a committed transaction has still to publish: one row per batch, gone once it is on the stream (decision 0003).
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("event", Text, nullable=False),
+    Column("ids", ARRAY(UUID), nullable=False),
+    Column("trace_id", Text, nullable=False),
+    _now("created_at"),
 )
 
 dead_letters = Table(

@@ -35,6 +35,7 @@ POLICIES = {
     "post_media": OF_POST,
     "post_enrichment": OF_POST,
     "media_group_items": OF_POST,
+    "outbox": "false",
     "media_objects": "EXISTS (SELECT 1 FROM post_media m WHERE m.sha256 = media_objects.sha256)",
 }
 # What a tenant's own requests may write; everything else is read-only for them.
@@ -78,6 +79,15 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("sha256", name=op.f("pk_media_objects")),
     )
     op.create_table(
+        "outbox",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("event", sa.Text(), nullable=False),
+        sa.Column("ids", postgresql.ARRAY(sa.UUID()), nullable=False),
+        sa.Column("trace_id", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_outbox")),
+    )
+    op.create_table(
         "tenants",
         sa.Column("id", sa.UUID(), server_default=sa.text("gen_random_uuid()"), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
@@ -90,10 +100,7 @@ def _create_tables() -> None:
         sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("tenant_id", sa.UUID(), nullable=True),
         sa.Column(
-            "access_hash",
-            postgresql.JSONB(astext_type=sa.Text()),
-            server_default=sa.text("'{}'"),
-            nullable=False,
+            "access_hash", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False
         ),
         sa.Column("username", sa.Text(), nullable=True),
         sa.Column("title", sa.Text(), nullable=False),
@@ -116,6 +123,7 @@ def _create_tables() -> None:
         sa.Column("last_error", sa.Text(), nullable=True),
         sa.Column("last_error_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("refreshed", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("next_visit_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("leased_by", sa.Text(), nullable=True),
         sa.Column("leased_until", sa.DateTime(timezone=True), nullable=True),
@@ -125,11 +133,7 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_channels")),
     )
     op.create_index(
-        "ix_channels_due",
-        "channels",
-        ["next_visit_at"],
-        unique=False,
-        postgresql_where=sa.text("status <> 'removed'"),
+        "ix_channels_due", "channels", ["next_visit_at"], unique=False, postgresql_where=sa.text("status <> 'removed'")
     )
     op.create_index(op.f("ix_channels_tenant_id"), "channels", ["tenant_id"], unique=False)
     op.create_index("uq_channels_username", "channels", [sa.literal_column("lower(username)")], unique=True)
@@ -221,7 +225,7 @@ def _create_tables() -> None:
         sa.Column("items_count", sa.Integer(), nullable=False),
         sa.Column("caption_text", sa.Text(), server_default="", nullable=False),
         sa.Column("posted_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("published_items", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("announced_items", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint(
             "album_kind IN ('photo', 'video', 'document', 'mixed')", name=op.f("ck_media_groups_album_kind")
@@ -233,11 +237,11 @@ def _create_tables() -> None:
         sa.UniqueConstraint("channel_id", "grouped_id", name=op.f("uq_media_groups_channel_id_grouped_id")),
     )
     op.create_index(
-        "ix_media_groups_unpublished",
+        "ix_media_groups_open",
         "media_groups",
-        ["id"],
+        ["channel_id"],
         unique=False,
-        postgresql_where=sa.text("published_items <> items_count"),
+        postgresql_where=sa.text("announced_items <> items_count"),
     )
     op.create_table(
         "posts",
@@ -246,16 +250,10 @@ def _create_tables() -> None:
         sa.Column("message_id", sa.BigInteger(), nullable=False),
         sa.Column("posted_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("text", sa.Text(), server_default="", nullable=False),
-        sa.Column(
-            "entities",
-            postgresql.JSONB(astext_type=sa.Text()),
-            server_default=sa.text("'[]'"),
-            nullable=False,
-        ),
+        sa.Column("entities", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False),
         sa.Column("urls", postgresql.ARRAY(sa.Text()), server_default=sa.text("'{}'"), nullable=False),
-        sa.Column("content_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("content_hash", sa.Text(), nullable=False),
         sa.Column("version", sa.Integer(), server_default=sa.text("1"), nullable=False),
-        sa.Column("published_version", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("grouped_id", sa.BigInteger(), nullable=True),
         sa.Column("details", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("pinned", sa.Boolean(), server_default=sa.text("false"), nullable=False),
@@ -263,16 +261,11 @@ def _create_tables() -> None:
         sa.Column("views", sa.Integer(), nullable=True),
         sa.Column("forwards", sa.Integer(), nullable=True),
         sa.Column("replies", sa.Integer(), nullable=True),
-        sa.Column(
-            "reactions",
-            postgresql.JSONB(astext_type=sa.Text()),
-            server_default=sa.text("'{}'"),
-            nullable=False,
-        ),
+        sa.Column("reactions", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("edited_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("deleted_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("captured_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("checked_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("counters_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(["channel_id"], ["channels.id"], name=op.f("fk_posts_channel_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_posts")),
         sa.UniqueConstraint("channel_id", "message_id", name=op.f("uq_posts_channel_id_message_id")),
@@ -284,13 +277,6 @@ def _create_tables() -> None:
         ["channel_id", "grouped_id"],
         unique=False,
         postgresql_where=sa.text("grouped_id IS NOT NULL"),
-    )
-    op.create_index(
-        "ix_posts_unpublished",
-        "posts",
-        ["id"],
-        unique=False,
-        postgresql_where=sa.text("published_version <> version"),
     )
     op.create_table(
         "subscriptions",
@@ -308,10 +294,7 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("user_id", "channel_id", name=op.f("pk_subscriptions")),
     )
     op.create_index(
-        op.f("ix_subscriptions_channel_id_tenant_id"),
-        "subscriptions",
-        ["channel_id", "tenant_id"],
-        unique=False,
+        op.f("ix_subscriptions_channel_id_tenant_id"), "subscriptions", ["channel_id", "tenant_id"], unique=False
     )
     op.create_index(op.f("ix_subscriptions_tenant_id"), "subscriptions", ["tenant_id"], unique=False)
     op.create_table(
@@ -335,12 +318,7 @@ def _create_tables() -> None:
         sa.Column("views", sa.Integer(), nullable=True),
         sa.Column("forwards", sa.Integer(), nullable=True),
         sa.Column("replies", sa.Integer(), nullable=True),
-        sa.Column(
-            "reactions",
-            postgresql.JSONB(astext_type=sa.Text()),
-            server_default=sa.text("'{}'"),
-            nullable=False,
-        ),
+        sa.Column("reactions", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.ForeignKeyConstraint(["post_id"], ["posts.id"], name=op.f("fk_post_counters_post_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("post_id", "at", name=op.f("pk_post_counters")),
     )
@@ -348,7 +326,7 @@ def _create_tables() -> None:
         "post_enrichment",
         sa.Column("post_id", sa.UUID(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("content_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("content_hash", sa.Text(), nullable=False),
         sa.Column("data", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("provider", sa.Text(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
@@ -361,7 +339,7 @@ def _create_tables() -> None:
         sa.Column("post_id", sa.UUID(), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("file_id", sa.BigInteger(), nullable=True),
+        sa.Column("file_id", sa.Text(), nullable=True),
         sa.Column("mime", sa.Text(), nullable=True),
         sa.Column("size", sa.BigInteger(), nullable=True),
         sa.Column("width", sa.Integer(), nullable=True),
@@ -391,14 +369,9 @@ def _create_tables() -> None:
         sa.Column("post_id", sa.UUID(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("text", sa.Text(), nullable=False),
-        sa.Column(
-            "entities",
-            postgresql.JSONB(astext_type=sa.Text()),
-            server_default=sa.text("'[]'"),
-            nullable=False,
-        ),
+        sa.Column("entities", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False),
         sa.Column("media", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False),
-        sa.Column("content_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("content_hash", sa.Text(), nullable=False),
         sa.Column("edited_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("seen_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(["post_id"], ["posts.id"], name=op.f("fk_post_versions_post_id"), ondelete="CASCADE"),

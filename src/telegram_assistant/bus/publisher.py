@@ -1,0 +1,32 @@
+"""Puts events on their streams, a bounded batch per entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from telegram_assistant.bus.codec import FIELD, encode
+from telegram_assistant.domain.events import Event
+from telegram_assistant.errors import Retry
+from telegram_assistant.names import stream
+
+EVENTS_PER_ENTRY = 100
+
+
+class Publisher:
+    """Whoever publishes has committed before (effect, publish, ack)."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def publish(self, event: str, events: Sequence[Event]) -> None:
+        """Raises Retry when Redis is away: what was not published stays in the outbox."""
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for start in range(0, len(events), EVENTS_PER_ENTRY):
+                    _ = pipe.xadd(stream(event), {FIELD: encode(events[start : start + EVENTS_PER_ENTRY])})
+                await pipe.execute()
+        except (RedisError, OSError) as exc:
+            raise Retry(f"Redis does not take events: {exc}") from exc

@@ -1,0 +1,45 @@
+"""Puts on the streams what transactions left in the outbox. At least once, soon after the commit, whoever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.stores.postgres import outbox
+from telegram_assistant.stores.postgres.database import raw_transaction
+
+BATCHES = 20
+IDLE_SECONDS = 1.0  # how long a batch of a process that died waits at most
+
+
+class Relay:
+    """One per ingest process; several share the work, for each takes rows that no other holds."""
+
+    def __init__(self, database: AsyncEngine, publisher: Publisher, committed: asyncio.Event) -> None:
+        self._database = database
+        self._publisher = publisher
+        self._committed = committed
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        while True:
+            self._committed.clear()
+            while await self.step():
+                task.progress()
+            task.progress()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._committed.wait(), IDLE_SECONDS)
+
+    async def step(self) -> int:
+        """Publish some batches; how many. They are forgotten only after Redis has them."""
+        async with raw_transaction(self._database) as connection:
+            batches = await outbox.take(connection, limit=BATCHES)
+            for batch in batches:
+                await self._publisher.publish(batch.event, await outbox.events_of(connection, batch))
+            if batches:
+                await outbox.forget(connection, batches)
+        return len(batches)

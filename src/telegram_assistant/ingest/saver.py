@@ -1,0 +1,199 @@
+"""Saves what was read: posts, versions, counters, media, albums, ledger and cursor in one transaction (SPEC 2, 4.2).
+
+What is to be published goes into the outbox in the same transaction; the relay puts it on the streams after the
+commit, in this process or, if it dies, in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.domain.album import album_is_settled
+from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.post import Counters, Media, Post, content_hash, post_id
+from telegram_assistant.errors import Skip
+from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
+from telegram_assistant.stores.postgres import albums, channels, outbox, posts
+from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.posts import Connection, MediaDecision, Stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Posts of one channel, and which ids the reading proves: what is proven and not among the posts is empty."""
+
+    channel_id: int
+    posts: Sequence[Post]
+    proven: Coverage
+    newest_id: int = 0
+    cursor_id: int | None = None  # None: the cursor stays
+
+
+@dataclass(slots=True)
+class Saved:
+    """What a save changed."""
+
+    new: list[Post] = field(default_factory=list)
+    edited: list[Post] = field(default_factory=list)
+    restored: list[Post] = field(default_factory=list)
+    deleted: list[int] = field(default_factory=list)  # message ids
+    counters: int = 0
+    albums_open: int = 0  # albums at the newest end that may get further items
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.new or self.edited or self.restored or self.deleted)
+
+
+@dataclass(slots=True)
+class Changes:
+    """A page compared with what is stored."""
+
+    channel_id: int
+    saved: Saved = field(default_factory=Saved)
+    new_hashes: list[str] = field(default_factory=list)
+    edited_hashes: list[str] = field(default_factory=list)
+    counters: list[tuple[UUID, Counters]] = field(default_factory=list)
+    pinned: list[UUID] = field(default_factory=list)
+    unpinned: list[UUID] = field(default_factory=list)
+
+
+def compare(reading: Reading, stored: dict[int, Stored]) -> Changes:
+    """What is new, edited, restored, deleted, or only counted higher. Pure."""
+    changes = Changes(reading.channel_id)
+    saved = changes.saved
+    for post in reading.posts:
+        digest = content_hash(post)
+        known = stored.get(post.message_id)
+        if known is None:
+            saved.new.append(post)
+            changes.new_hashes.append(digest)
+            continue
+        if known.deleted:
+            saved.restored.append(post)
+        if known.content_hash != digest:
+            saved.edited.append(post)
+            changes.edited_hashes.append(digest)
+        if known.counters != post.counters:
+            changes.counters.append((post.id, post.counters))
+        if known.pinned != post.pinned:
+            (changes.pinned if post.pinned else changes.unpinned).append(post.id)
+    present = {post.message_id for post in reading.posts}
+    saved.deleted = [
+        message_id
+        for message_id, known in stored.items()
+        if not known.deleted and message_id not in present and message_id in reading.proven
+    ]
+    saved.counters = len(changes.counters)
+    return changes
+
+
+class Saver:
+    """`post_persistence` (SPEC 4.2): the one way into the tables, for every source."""
+
+    def __init__(
+        self,
+        database: AsyncEngine,
+        *,
+        clock: Callable[[], datetime],
+        decide_media: Callable[[Media], MediaDecision],
+        retention: str = "keep",
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._decide_media = decide_media
+        self._retention = retention
+        self.committed = asyncio.Event()  # wakes the relay of this process
+
+    async def save(self, reading: Reading) -> Saved:
+        """Raises Skip when the channel is no longer there."""
+        now = self._clock()
+        async with raw_transaction(self._database) as connection:
+            channel = await channels.lock_channel(connection, reading.channel_id)
+            if channel is None:
+                raise Skip(f"channel {reading.channel_id} is not in the database any more")
+            changes = compare(reading, await self._stored(connection, reading))
+            saved = changes.saved
+            await self._write(connection, changes, now)
+            coverage = channel.coverage.union(reading.proven)
+            newest_id = max(channel.newest_id, reading.newest_id, *(post.message_id for post in reading.posts), 0)
+            whole = await self._albums(connection, changes, coverage, newest_id, now)
+            mirrored = len(saved.deleted) if self._retention == "mirror" else 0
+            await channels.record_reading(
+                connection,
+                reading.channel_id,
+                coverage=coverage,
+                newest_id=newest_id,
+                cursor_id=reading.cursor_id,
+                captured=len(saved.new) - mirrored,
+                last_post_at=max((post.posted_at for post in saved.new), default=None),
+            )
+            told = {post.id: None for post in (*saved.new, *saved.edited, *saved.restored)}
+            gone = [post_id(reading.channel_id, message_id) for message_id in saved.deleted]
+            published = [(POSTS_PARSED, list(told)), (ALBUMS_PARSED, whole), (POSTS_DELETED, gone)]
+            await outbox.remember(connection, [(event, ids) for event, ids in published if ids], uuid4().hex)
+        if told or whole or gone:
+            self.committed.set()
+        return saved
+
+    async def delete(self, channel_id: int, message_ids: Collection[int]) -> Saved:
+        """A live update said that these are gone."""
+        return await self.save(Reading(channel_id=channel_id, posts=(), proven=Coverage.of_ids(message_ids)))
+
+    async def _stored(self, connection: Connection, reading: Reading) -> dict[int, Stored]:
+        if reading.proven.is_empty:
+            return {}
+        ranges = reading.proven.ranges
+        return await posts.stored_between(connection, reading.channel_id, ranges[0][0], ranges[-1][1])
+
+    async def _write(self, connection: Connection, changes: Changes, now: datetime) -> None:
+        saved = changes.saved
+        if saved.restored:
+            await posts.restore(connection, [post.id for post in saved.restored])
+        if saved.new:
+            await posts.insert_posts(connection, saved.new, changes.new_hashes, now)
+        if saved.edited:
+            await posts.replace_posts(connection, saved.edited, changes.edited_hashes, now)
+        if changes.counters:
+            await posts.update_counters(connection, changes.counters, now)
+        for ids, pinned in ((changes.pinned, True), (changes.unpinned, False)):
+            if ids:
+                await posts.set_pinned(connection, ids, pinned=pinned)
+        if saved.deleted:
+            gone = [post_id(changes.channel_id, message_id) for message_id in saved.deleted]
+            await posts.mark_deleted(connection, gone, now, self._retention)
+        with_media = [post for post in (*saved.new, *saved.edited) if post.media]
+        if with_media:
+            decisions = [[self._decide_media(media) for media in post.media] for post in with_media]
+            await posts.insert_media(connection, with_media, decisions, now)
+
+    async def _albums(
+        self,
+        connection: Connection,
+        changes: Changes,
+        coverage: Coverage,
+        newest_id: int,
+        now: datetime,
+    ) -> list[UUID]:
+        """Update the albums that this page touched or that were open; the ids of those that are whole now."""
+        saved = changes.saved
+        touched = {
+            post.grouped_id for post in (*saved.new, *saved.edited, *saved.restored) if post.grouped_id is not None
+        }
+        known = await albums.save_albums(connection, changes.channel_id, touched, deleted=saved.deleted)
+        waiting = [album for album in known if not album.announced]
+        whole = [
+            album.id
+            for album in waiting
+            if album_is_settled(album.message_ids, newest_id, coverage, last_posted_at=album.last_posted_at, now=now)
+        ]
+        saved.albums_open = len(waiting) - len(whole)
+        if whole:
+            await albums.announce(connection, whole)
+        return whole

@@ -1,0 +1,223 @@
+"""Channels: their ledger, leases and outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.domain.ledger import Coverage, LedgerState
+from telegram_assistant.stores.postgres.posts import Connection
+
+LONGEST_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """A channel's row, as capture needs it."""
+
+    id: int
+    tenant_id: UUID | None
+    username: str | None
+    title: str
+    access_hash: dict[str, int]  # by account
+    linked_id: int | None
+    read_comments: bool
+    status: str
+    priority: int
+    cursor_id: int
+    newest_id: int
+    requested_from: int | None
+    last_post_at: datetime | None
+    last_parsed_at: datetime | None
+    last_success_at: datetime | None
+    last_error: str | None
+    last_error_at: datetime | None
+    failures: int
+    next_visit_at: datetime | None
+    refreshed: dict[str, str]
+
+    @property
+    def shown(self) -> str:
+        return f"@{self.username}" if self.username else f"{self.title} ({self.id})"
+
+
+COLUMNS = ", ".join(f"channels.{name}" for name in Channel.__dataclass_fields__)
+
+
+def channel_of(row: Row[Any]) -> Channel:
+    return Channel(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """What the saver needs of the channel whose row it holds."""
+
+    username: str | None
+    tenant_id: UUID | None
+    coverage: Coverage
+    newest_id: int
+
+
+def coverage_of(ranges: list[asyncpg.Range[int]]) -> Coverage:
+    return Coverage.of(*((found.lower or 0, found.upper or 0) for found in ranges))  # bounds are always there
+
+
+def ranges_of(coverage: Coverage) -> list[asyncpg.Range[int]]:
+    return [asyncpg.Range(start, stop) for start, stop in coverage]
+
+
+async def lock_channel(connection: Connection, channel_id: int) -> Locked | None:
+    """Hold the row until the transaction ends, so that two readers of one channel take turns."""
+    row = await connection.fetchrow(
+        "SELECT username, tenant_id, coverage, newest_id FROM channels WHERE id = $1 FOR UPDATE", channel_id
+    )
+    if row is None:
+        return None
+    return Locked(row["username"], row["tenant_id"], coverage_of(row["coverage"]), row["newest_id"])
+
+
+async def record_reading(
+    connection: Connection,
+    channel_id: int,
+    *,
+    coverage: Coverage,
+    newest_id: int,
+    cursor_id: int | None,
+    captured: int,
+    last_post_at: datetime | None,
+) -> None:
+    """Ledger and cursor move with the posts, in their transaction."""
+    await connection.execute(
+        "UPDATE channels SET coverage = $2, newest_id = greatest(newest_id, $3),"
+        " cursor_id = greatest(cursor_id, coalesce($4, 0)), captured = captured + $5,"
+        " last_post_at = greatest(last_post_at, $6) WHERE id = $1",
+        channel_id,
+        ranges_of(coverage),
+        newest_id,
+        cursor_id,
+        captured,
+        last_post_at,
+    )
+
+
+class Channels:
+    """The channels of the system: no tenant's filter here, capture works for all."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def get(self, channel_id: int) -> Channel | None:
+        async with self._database.connect() as connection:
+            row = (
+                await connection.execute(text(f"SELECT {COLUMNS} FROM channels WHERE id = :id"), {"id": channel_id})
+            ).first()
+        return None if row is None else channel_of(row)
+
+    async def by_username(self, username: str) -> Channel | None:
+        statement = text(f"SELECT {COLUMNS} FROM channels WHERE lower(username) = :name")
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"name": username.lower()})).first()
+        return None if row is None else channel_of(row)
+
+    async def all(self) -> list[Channel]:
+        statement = text(f"SELECT {COLUMNS} FROM channels WHERE status <> 'removed' ORDER BY priority DESC, title")
+        async with self._database.connect() as connection:
+            return [channel_of(row) for row in await connection.execute(statement)]
+
+    async def plan(self, now: datetime) -> int:
+        """Every active channel that waits for a tick becomes due; the number of those that are due now."""
+        async with self._database.begin() as connection:
+            await connection.execute(
+                text("UPDATE channels SET next_visit_at = :now WHERE status = 'active' AND next_visit_at IS NULL"),
+                {"now": now},
+            )
+            due = text("SELECT count(*) FROM channels WHERE status <> 'removed' AND next_visit_at <= :now")
+            return int((await connection.execute(due, {"now": now})).scalar_one())
+
+    async def lease(self, owner: str, *, limit: int, now: datetime, ttl: timedelta) -> list[Channel]:
+        """Take channels that are due and nobody holds: the important first, then those that wait longest."""
+        statement = text(
+            "UPDATE channels SET leased_by = :owner, leased_until = :until WHERE id IN ("
+            "SELECT id FROM channels WHERE status <> 'removed' AND next_visit_at <= :now"
+            " AND (leased_until IS NULL OR leased_until < :now)"
+            " ORDER BY priority DESC, next_visit_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
+            f" RETURNING {COLUMNS}"
+        )
+        values = {"owner": owner, "until": now + ttl, "now": now, "limit": limit}
+        async with self._database.begin() as connection:
+            return [channel_of(row) for row in await connection.execute(statement, values)]
+
+    async def lease_one(self, channel_id: int, owner: str, *, now: datetime, ttl: timedelta) -> Channel | None:
+        """Take this very channel, due or not; None while somebody else holds it."""
+        statement = text(
+            "UPDATE channels SET leased_by = :owner, leased_until = :until WHERE id = :id AND status <> 'removed'"
+            f" AND (leased_until IS NULL OR leased_until < :now OR leased_by = :owner) RETURNING {COLUMNS}"
+        )
+        values = {"id": channel_id, "owner": owner, "until": now + ttl, "now": now}
+        async with self._database.begin() as connection:
+            row = (await connection.execute(statement, values)).first()
+        return None if row is None else channel_of(row)
+
+    async def renew(self, channel_id: int, owner: str, *, now: datetime, ttl: timedelta) -> bool:
+        """False when the lease was lost: somebody else may be reading the channel by now."""
+        statement = text("UPDATE channels SET leased_until = :until WHERE id = :id AND leased_by = :owner")
+        async with self._database.begin() as connection:
+            result = await connection.execute(statement, {"id": channel_id, "owner": owner, "until": now + ttl})
+        return bool(result.rowcount)
+
+    async def hand_back(self, channel_id: int, owner: str, *, next_visit_at: datetime | None) -> None:
+        """Give a lease back without a verdict: we are stopping, or an account must wait."""
+        await self._finish(channel_id, owner, "next_visit_at = :next", {"next": next_visit_at})
+
+    async def succeed(
+        self, channel_id: int, owner: str, *, now: datetime, parsed: bool, next_visit_at: datetime | None
+    ) -> None:
+        """last_parsed_at moves only when something was parsed (SPEC 2.3)."""
+        changes = (
+            "next_visit_at = :next, status = 'active', failures = 0, last_error = NULL, last_success_at = :now,"
+            " last_parsed_at = CASE WHEN :parsed THEN :now ELSE last_parsed_at END"
+        )
+        await self._finish(channel_id, owner, changes, {"next": next_visit_at, "now": now, "parsed": parsed})
+
+    async def fail(
+        self, channel_id: int, owner: str, *, now: datetime, error: str, dead: bool, next_visit_at: datetime | None
+    ) -> None:
+        changes = (
+            "next_visit_at = :next, failures = failures + 1, last_error = :error, last_error_at = :now,"
+            " status = CASE WHEN :dead THEN 'dead' ELSE status END"
+        )
+        values = {"next": next_visit_at, "now": now, "error": error[:LONGEST_ERROR], "dead": dead}
+        await self._finish(channel_id, owner, changes, values)
+
+    async def _finish(self, channel_id: int, owner: str, changes: str, values: Mapping[str, object]) -> None:
+        statement = text(
+            f"UPDATE channels SET leased_by = NULL, leased_until = NULL, {changes}"
+            " WHERE id = :id AND leased_by = :owner"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "owner": owner, **values})
+
+    async def ledger(self, channel_id: int) -> LedgerState:
+        statement = text(
+            "SELECT newest_id, coalesce(requested_from, newest_id + 1) AS requested_from, coverage::text AS coverage,"
+            " captured FROM channels WHERE id = :id"
+        )
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"id": channel_id})).one()
+        return LedgerState(row.newest_id, row.requested_from, Coverage.parse(row.coverage), row.captured)
+
+    async def request_from(self, channel_id: int, message_id: int, *, cursor_id: int | None = None) -> None:
+        """Ask for the history from this id on. At the first visit the cursor starts right below it."""
+        statement = text(
+            "UPDATE channels SET requested_from = least(requested_from, :first),"
+            " cursor_id = greatest(cursor_id, coalesce(:cursor, 0)) WHERE id = :id"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "first": message_id, "cursor": cursor_id})

@@ -1,0 +1,208 @@
+"""Posts, their versions and counters: what the saver reads and writes, in as few statements as a page allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from telegram_assistant.domain.post import Counters, Post
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+NEW_COLUMNS = (
+    *("id", "channel_id", "message_id", "posted_at", "text", "entities", "urls", "content_hash", "grouped_id"),
+    *("details", "pinned", "has_media", "views", "forwards", "replies", "reactions", "edited_at"),
+    *("captured_at", "counters_at"),
+)
+MEDIA_COLUMNS = (
+    *("post_id", "position", "kind", "file_id", "mime", "size", "width", "height", "duration", "name"),
+    *("status", "reason", "next_attempt_at"),
+)
+
+_json = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is stored of a post, as far as it tells whether anything changed."""
+
+    message_id: int
+    content_hash: str
+    version: int
+    counters: Counters
+    pinned: bool
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MediaDecision:
+    """Whether a file will be downloaded, and if not, why."""
+
+    status: str  # pending | skipped
+    reason: str | None = None
+
+
+def to_json(value: Any) -> str:
+    return _json.encode(value).decode()
+
+
+async def stored_between(connection: Connection, channel_id: int, start: int, stop: int) -> dict[int, Stored]:
+    rows = await connection.fetch(
+        "SELECT message_id, content_hash, version, views, forwards, replies, reactions, pinned,"
+        " deleted_at IS NOT NULL AS deleted FROM posts WHERE channel_id = $1 AND message_id >= $2 AND message_id < $3",
+        channel_id,
+        start,
+        stop,
+    )
+    return {row["message_id"]: _stored(row) for row in rows}
+
+
+def _stored(row: asyncpg.Record) -> Stored:
+    return Stored(
+        row["message_id"],
+        row["content_hash"],
+        row["version"],
+        Counters.of(views=row["views"], forwards=row["forwards"], replies=row["replies"], reactions=row["reactions"]),
+        row["pinned"],
+        row["deleted"],
+    )
+
+
+async def insert_posts(connection: Connection, posts: Sequence[Post], hashes: Sequence[str], now: datetime) -> None:
+    """COPY: the channel's row is locked and the page was compared, so nothing here can be there already."""
+    await connection.copy_records_to_table(
+        "posts",
+        records=[_new_row(post, digest, now) for post, digest in zip(posts, hashes, strict=True)],
+        columns=NEW_COLUMNS,
+    )
+
+
+def _new_row(post: Post, digest: str, now: datetime) -> tuple[object, ...]:
+    counters = post.counters
+    return (
+        post.id,
+        post.channel_id,
+        post.message_id,
+        post.posted_at,
+        post.text,
+        to_json(post.entities) if post.entities else "[]",
+        post.urls,
+        digest,
+        post.grouped_id,
+        details_of(post),
+        post.pinned,
+        bool(post.media),
+        counters.views,
+        counters.forwards,
+        counters.replies,
+        to_json(dict(counters.reactions)) if counters.reactions else "{}",
+        post.edited_at,
+        now,
+        now,
+    )
+
+
+def details_of(post: Post) -> str:
+    """Forward, reply, author, poll and service message: shown and sent on, never searched by themselves."""
+    parts = (
+        ("forward", post.forward),
+        ("reply_to", post.reply_to),
+        ("author", post.author),
+        ("author_id", post.author_id),
+        ("poll", post.poll),
+        ("service", post.service),
+    )
+    found = {name: part for name, part in parts if part is not None}
+    return to_json(found) if found else "{}"
+
+
+async def insert_media(
+    connection: Connection, posts: Sequence[Post], decisions: Sequence[Sequence[MediaDecision]], now: datetime
+) -> None:
+    records = [
+        (
+            *(post.id, position, media.kind.value, media.file_id, media.mime, media.size, media.width, media.height),
+            *(media.duration, media.name, decision.status, decision.reason, now),
+        )
+        for post, verdicts in zip(posts, decisions, strict=True)
+        for position, (media, decision) in enumerate(zip(post.media, verdicts, strict=True))
+    ]
+    await connection.copy_records_to_table("post_media", records=records, columns=MEDIA_COLUMNS)
+
+
+async def replace_posts(connection: Connection, posts: Sequence[Post], hashes: Sequence[str], now: datetime) -> None:
+    """Edits: what a post was becomes a version, its media go, and the new content takes their place."""
+    ids = [post.id for post in posts]
+    await connection.execute(
+        "INSERT INTO post_versions (post_id, version, text, entities, media, content_hash, edited_at, seen_at)"
+        " SELECT p.id, p.version, p.text, p.entities, coalesce((SELECT jsonb_agg(to_jsonb(m) - 'post_id'"
+        " ORDER BY position) FROM post_media m WHERE m.post_id = p.id), '[]'), p.content_hash, p.edited_at, $2"
+        " FROM posts p WHERE p.id = ANY($1)",
+        ids,
+        now,
+    )
+    await connection.execute("DELETE FROM post_media WHERE post_id = ANY($1)", ids)
+    await connection.executemany(
+        "UPDATE posts SET text = $2, entities = $3, urls = $4, content_hash = $5, grouped_id = $6, details = $7,"
+        " has_media = $8, edited_at = $9, version = version + 1 WHERE id = $1",
+        [
+            (
+                *(id_, post.text, to_json(post.entities), post.urls, digest, post.grouped_id, details_of(post)),
+                *(bool(post.media), post.edited_at or now),
+            )
+            for id_, post, digest in zip(ids, posts, hashes, strict=True)
+        ],
+    )
+
+
+async def update_counters(connection: Connection, changed: Sequence[tuple[UUID, Counters]], now: datetime) -> None:
+    """The old counters join the series, the new ones take their place."""
+    ids = [id_ for id_, _ in changed]
+    await connection.execute(
+        "INSERT INTO post_counters (post_id, at, views, forwards, replies, reactions)"
+        " SELECT id, counters_at, views, forwards, replies, reactions FROM posts WHERE id = ANY($1)"
+        " ON CONFLICT DO NOTHING",
+        ids,
+    )
+    await connection.execute(
+        "UPDATE posts p SET views = n.views, forwards = n.forwards, replies = n.replies, reactions = n.reactions,"
+        " counters_at = $6 FROM unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::jsonb[])"
+        " AS n(id, views, forwards, replies, reactions) WHERE p.id = n.id",
+        ids,
+        [counters.views for _, counters in changed],
+        [counters.forwards for _, counters in changed],
+        [counters.replies for _, counters in changed],
+        [to_json(dict(counters.reactions)) for _, counters in changed],
+        now,
+    )
+
+
+async def set_pinned(connection: Connection, ids: Sequence[UUID], *, pinned: bool) -> None:
+    await connection.execute("UPDATE posts SET pinned = $2 WHERE id = ANY($1)", ids, pinned)
+
+
+async def restore(connection: Connection, ids: Sequence[UUID]) -> None:
+    """They were taken for deleted, and are there."""
+    await connection.execute("UPDATE posts SET deleted_at = NULL, version = version + 1 WHERE id = ANY($1)", ids)
+
+
+async def mark_deleted(connection: Connection, ids: Sequence[UUID], now: datetime, retention: str) -> None:
+    """RETENTION_DELETED: keep them marked, mirror the deletion, or keep the row and redact what it said."""
+    if retention == "mirror":
+        await connection.execute("DELETE FROM posts WHERE id = ANY($1)", ids)
+        return
+    await connection.execute("UPDATE posts SET deleted_at = $2 WHERE id = ANY($1)", ids, now)
+    if retention == "redact":
+        await connection.execute(
+            "UPDATE posts SET text = '', entities = '[]', urls = '{}', details = '{}', has_media = false"
+            " WHERE id = ANY($1)",
+            ids,
+        )
+        for table in ("post_versions", "post_media", "post_enrichment"):
+            await connection.execute(f"DELETE FROM {table} WHERE post_id = ANY($1)", ids)
