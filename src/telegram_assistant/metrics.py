@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 REGISTRY = CollectorRegistry(auto_describe=True)
 
+# The process
 TASK_UP = Gauge("supervised_task_up", "1 while a supervised task runs", ["task"], registry=REGISTRY)
 TASK_RESTARTS = Counter("supervised_task_restarts_total", "Restarts of a supervised task", ["task"], registry=REGISTRY)
 ENGINE_UP = Gauge("engine_up", "1 while an engine answers", ["engine"], registry=REGISTRY)
+
+# Scheduler (SPEC 1)
+LOCK_ACQUIRED = Counter(
+    "scheduler_lock_acquired_total", "Attempts to get the scheduler's lock", ["status"], registry=REGISTRY
+)
+LAST_TICK = Gauge("scheduler_last_tick_ts_seconds", "When the last successful tick was", registry=REGISTRY)
+CHANNELS_DUE = Gauge("scheduler_channels_due", "Channels that waited for a visit at the last tick", registry=REGISTRY)
+MODE_FORCED = Counter("parser_mode_forced_total", "Visits whose mode was forced", ["reason"], registry=REGISTRY)
+RETRIES = Counter("parser_retries_total", "Visits tried again", ["reason"], registry=REGISTRY)
+FLOODWAIT_SECONDS = Counter("parser_floodwait_seconds_total", "Seconds Telegram made us wait", registry=REGISTRY)
+
+# Parsing (SPEC 2, 8)
+RUNS = Counter("parser_runs_total", "Visits to channels", ["mode", "status"], registry=REGISTRY)
+DURATION = Histogram(
+    "parsing_duration_seconds",
+    "How long a visit took",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
+    registry=REGISTRY,
+)
+POSTS_PARSED_COUNT = Counter("posts_parsed_total", "New posts that were stored", ["mode"], registry=REGISTRY)
+POSTS_EDITED = Counter("posts_edited_total", "Posts whose text or media changed", registry=REGISTRY)
+POSTS_DELETED_COUNT = Counter("posts_deleted_total", "Posts found to be deleted", registry=REGISTRY)
+HWM_AGE = Gauge(
+    "parser_hwm_age_seconds", "Age of the high-water mark while a parse is under way", ["channel_id"], registry=REGISTRY
+)
+WATERMARK_AGE = Gauge(
+    "incremental_watermark_age_seconds", "Time since the last successful visit", ["channel_id"], registry=REGISTRY
+)
+
+# The ledger (G1)
+UNKNOWN_IDS = Gauge("ledger_unknown_ids", "Message ids nobody can speak for", ["channel_id"], registry=REGISTRY)
+COVERAGE = Gauge("ledger_coverage_percent", "Known share of the requested ids", ["channel_id"], registry=REGISTRY)

@@ -51,11 +51,11 @@ def time_to_text(moment: datetime) -> str:
     return moment.isoformat()
 
 
-def time_from_text(value: str | None) -> datetime | None:
+def time_from_text(value: bytes | str | None) -> datetime | None:
     """The one place where a time comes back out of Redis."""
     if value is None:
         return None
-    moment = datetime.fromisoformat(value)
+    moment = datetime.fromisoformat(value.decode() if isinstance(value, bytes) else value)
     if moment.tzinfo is None:
         raise ValueError(f"naive time {value!r} in Redis: every time here is aware")
     return moment

@@ -107,6 +107,17 @@ async def record_reading(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How visits went lately, over all channels."""
+
+    active: int
+    failing: int
+    failing_twice: int  # failed in their last two visits or more
+    dead: int
+    worst: list[tuple[str, str]]  # channel and error
+
+
 class Channels:
     """The channels of the system: no tenant's filter here, capture works for all."""
 
@@ -204,6 +215,23 @@ class Channels:
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "owner": owner, **values})
 
+    async def outcome(self, *, failing_shown: int) -> Outcome:
+        counts = text(
+            "SELECT count(*) FILTER (WHERE status = 'active') AS active,"
+            " count(*) FILTER (WHERE status = 'active' AND failures > 0) AS failing,"
+            " count(*) FILTER (WHERE status = 'active' AND failures > 1) AS failing_twice,"
+            " count(*) FILTER (WHERE status = 'dead') AS dead FROM channels"
+        )
+        worst = text(
+            "SELECT coalesce('@' || username, title) AS name, last_error FROM channels"
+            " WHERE status <> 'removed' AND failures > 0 ORDER BY failures DESC, id LIMIT :limit"
+        )
+        async with self._database.connect() as connection:
+            row = (await connection.execute(counts)).one()
+            rows = await connection.execute(worst, {"limit": failing_shown})
+            named = [(found.name, found.last_error or "unknown") for found in rows]
+        return Outcome(row.active, row.failing, row.failing_twice, row.dead, named)
+
     async def ledger(self, channel_id: int) -> LedgerState:
         statement = text(
             "SELECT newest_id, coalesce(requested_from, newest_id + 1) AS requested_from, coverage::text AS coverage,"
@@ -212,6 +240,12 @@ class Channels:
         async with self._database.connect() as connection:
             row = (await connection.execute(statement, {"id": channel_id})).one()
         return LedgerState(row.newest_id, row.requested_from, Coverage.parse(row.coverage), row.captured)
+
+    async def last_id_before(self, channel_id: int, moment: datetime) -> int:
+        """The newest stored post older than `moment`; 0 when there is none."""
+        statement = text("SELECT max(message_id) FROM posts WHERE channel_id = :id AND posted_at < :moment")
+        async with self._database.connect() as connection:
+            return int((await connection.execute(statement, {"id": channel_id, "moment": moment})).scalar() or 0)
 
     async def request_from(self, channel_id: int, message_id: int, *, cursor_id: int | None = None) -> None:
         """Ask for the history from this id on. At the first visit the cursor starts right below it."""

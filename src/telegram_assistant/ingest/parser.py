@@ -1,0 +1,133 @@
+"""Reads one channel: oldest first, from its cursor to the newest post, a page at a time (SPEC 2).
+
+Correctness rests on message ids and on what a page proves. The times kept in Redis are for operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from redis.asyncio import Redis
+
+from telegram_assistant.domain.ledger import Coverage, page_proves
+from telegram_assistant.domain.modes import Mode, first_visit_since
+from telegram_assistant.domain.thresholds import overlap
+from telegram_assistant.ingest.saver import Reading, Saved, Saver
+from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
+from telegram_assistant.metrics import HWM_AGE, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
+from telegram_assistant.names import interarrival_stats, low_watermark, parse_hwm
+from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.redis import time_to_text
+
+LOW_WATERMARK_TTL = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What a visit found: SPEC 2.1's count and newest date, and what else changed."""
+
+    new: int = 0
+    edited: int = 0
+    deleted: int = 0
+    pages: int = 0
+    newest_at: datetime | None = None
+    albums_open: int = 0
+    unreadable: list[int] = field(default_factory=list)
+
+    def add(self, saved: Saved) -> None:
+        self.new += len(saved.new)
+        self.edited += len(saved.edited)
+        self.deleted += len(saved.deleted)
+        self.albums_open = saved.albums_open
+        dates = [post.posted_at for post in saved.new]
+        self.newest_at = max([*dates, *([self.newest_at] if self.newest_at else [])], default=None)
+
+
+class ChannelParser:
+    """`ChannelParser → MediaProcessor → AtomicDBSaver` of SPEC 2.1; media follow in their own time."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        saver: Saver,
+        redis: Redis,
+        *,
+        clock: Callable[[], datetime],
+        first_visit_hours: float = 24,
+        adaptive: bool = True,
+    ) -> None:
+        self._channels = channels
+        self._saver = saver
+        self._redis = redis
+        self._clock = clock
+        self._first_visit_hours = first_visit_hours
+        self._adaptive = adaptive
+
+    async def parse(
+        self, channel: Channel, source: Source, peer: Peer, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
+    ) -> Parsed:
+        """Read to the end of the channel. What is saved stays saved, whatever happens to the rest."""
+        since = self._since(channel)
+        if channel.requested_from is None:
+            after_id = await self._begin(channel, source, peer, since)
+        else:
+            after_id = min(channel.cursor_id, await self._channels.last_id_before(channel.id, since))
+        parsed = Parsed()
+        while True:
+            await before_page()
+            page = await source.page_after(peer, after_id)
+            parsed.pages += 1
+            parsed.unreadable += page.unreadable
+            reading = self._read(channel, page, after_id)
+            saved = await self._saver.save(reading)
+            parsed.add(saved)
+            await self._count(channel, page, saved, mode)
+            after_id = max([after_id, *(post.message_id for post in page.posts), *page.unreadable])
+            if page.reached_end or not (page.posts or page.unreadable):
+                break
+        await self._finished(channel, since)
+        return parsed
+
+    def _since(self, channel: Channel) -> datetime:
+        """From when on this visit reads: a first one looks back a day, later ones overlap with what was read."""
+        now = self._clock()
+        if channel.requested_from is None or channel.last_post_at is None:
+            return first_visit_since(now, self._first_visit_hours)
+        return channel.last_post_at - overlap(None, adaptive=self._adaptive)
+
+    async def _begin(self, channel: Channel, source: Source, peer: Peer, since: datetime) -> int:
+        """Before a first visit: older posts are `not requested`, and the ledger says so."""
+        below = await source.last_id_before(peer, since)
+        await self._channels.request_from(channel.id, below + 1, cursor_id=below)
+        return below
+
+    def _read(self, channel: Channel, page: Page, after_id: int) -> Reading:
+        ids = [*(post.message_id for post in page.posts), *page.unreadable]
+        proven = page_proves(after_id, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=channel.newest_id)
+        return Reading(
+            channel_id=channel.id,
+            posts=page.posts,
+            # What could not be read stays unknown: the ledger must not call it empty.
+            proven=proven.subtract(Coverage.of_ids(page.unreadable)),
+            newest_id=max(ids, default=0),
+            cursor_id=proven.ranges[-1][1] - 1 if not proven.is_empty else after_id,
+        )
+
+    async def _count(self, channel: Channel, page: Page, saved: Saved, mode: Mode) -> None:
+        POSTS_PARSED_COUNT.labels(mode).inc(len(saved.new))
+        POSTS_EDITED.inc(len(saved.edited))
+        POSTS_DELETED_COUNT.inc(len(saved.deleted))
+        if page.posts:
+            mark = page.posts[-1].posted_at
+            await self._redis.set(parse_hwm(channel.id), time_to_text(mark))
+            HWM_AGE.labels(channel.id).set(max(0.0, (self._clock() - mark).total_seconds()))
+
+    async def _finished(self, channel: Channel, since: datetime) -> None:
+        """A successful parse clears the high-water mark and moves the low watermark (SPEC 2.2, 3.1, 3.5)."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            _ = pipe.delete(parse_hwm(channel.id), interarrival_stats(channel.id))
+            _ = pipe.set(low_watermark(channel.id), time_to_text(since), ex=LOW_WATERMARK_TTL)
+            await pipe.execute()
+        HWM_AGE.labels(channel.id).set(0)

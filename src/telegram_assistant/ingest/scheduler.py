@@ -1,0 +1,104 @@
+"""The tick (SPEC 1.1, 1.4, 1.9): the holder of the lock says what is due; every ingest process visits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from redis.asyncio import Redis
+
+from telegram_assistant import __version__
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.health_status import ParserStatus, SchedulerStatus, scheduler_status
+from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import CHANNELS_DUE, LAST_TICK
+from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
+from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.redis import time_from_text, time_to_text
+
+LOCK_TTL = 60.0
+FAILING_SHOWN = 20
+
+log = get_logger(__name__)
+
+
+class Scheduler:
+    """One per ingest process; only the one with the lock ticks."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        redis: Redis,
+        *,
+        owner: str,
+        interval: float,
+        clock: Callable[[], datetime],
+        due: asyncio.Event,
+        lock_ttl: float = LOCK_TTL,
+    ) -> None:
+        self._channels = channels
+        self._redis = redis
+        self._interval = timedelta(seconds=interval)
+        self._clock = clock
+        self._due = due  # wakes this process's visitor
+        self.lock = Lock(redis, SCHEDULER_LOCK, owner, ttl=lock_ttl, monotonic=asyncio.get_running_loop().time)
+
+    async def run(self, task: Task) -> None:
+        """A supervised job: keep or seek the lock, and tick when it is time."""
+        task.ready()
+        try:
+            while True:
+                if await self.lock.hold():
+                    last = time_from_text(await self._redis.get(SCHEDULER_LAST_TICK))
+                    if last is None or self._clock() - last >= self._interval:
+                        await self.tick()
+                task.progress()
+                await asyncio.sleep(min(self.lock.ttl / 3, self._interval.total_seconds(), 1.0))
+        finally:
+            await self.lock.release()
+
+    async def tick(self) -> int:
+        """Make every active channel due; how many are. A lock that was lost meanwhile ends the tick."""
+        now = self._clock()
+        due = await self._channels.plan(now)
+        if not self.lock.held:
+            log.warning("lock_lost_during_tick")
+            return due
+        await self._redis.set(SCHEDULER_LAST_TICK, time_to_text(now))
+        LAST_TICK.set(now.timestamp())
+        CHANNELS_DUE.set(due)
+        self._due.set()
+        log.info("tick", due=due)
+        return due
+
+    async def report(self) -> dict[str, Any]:
+        """SPEC 6.2."""
+        last = time_from_text(await self._redis.get(SCHEDULER_LAST_TICK))
+        status = scheduler_status(last, self._clock(), self._interval)
+        return {
+            "status": status.value,
+            "last_tick_ts": last.isoformat() if last else None,
+            "interval_sec": self._interval.total_seconds(),
+            "lock_owner": await self._redis.get(SCHEDULER_LOCK),
+            "error": None
+            if status is SchedulerStatus.OK
+            else f"no tick since {last.isoformat() if last else 'the start'}",
+        }
+
+    async def report_parser(self) -> dict[str, Any]:
+        """By outcome (SPEC 7.3): ticks that parse nothing because channels fail are not ok, and the page says which."""
+        outcome = await self._channels.outcome(failing_shown=FAILING_SHOWN)
+        watched = outcome.active + outcome.dead
+        failing = watched > 0 and outcome.failing_twice + outcome.dead >= watched
+        status = ParserStatus.FAILING if failing else ParserStatus.OK
+        return {
+            "status": status.value,
+            "version": __version__,
+            "initialized": True,
+            "channels": {"active": outcome.active, "failing": outcome.failing, "dead": outcome.dead},
+            "failing": [{"channel": name, "error": error} for name, error in outcome.worst],
+            "error": f"every channel fails, e.g. {outcome.worst[0][0]}: {outcome.worst[0][1]}" if failing else None,
+        }

@@ -1,0 +1,226 @@
+"""Visits: take a channel by lease, choose the mode, read it with retries, and store how it went (SPEC 1.2-1.8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from time import monotonic
+from typing import Any, Protocol
+
+from structlog.contextvars import bound_contextvars
+
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.modes import Mode, ModeOverride, choose_mode
+from telegram_assistant.domain.retries import Failure, next_delay
+from telegram_assistant.errors import AssistantError, Retry, Skip
+from telegram_assistant.ingest.parser import ChannelParser, Parsed
+from telegram_assistant.ingest.source import Peer, Source, SourceError
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import DURATION, FLOODWAIT_SECONDS, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
+from telegram_assistant.stores.postgres.channels import Channel, Channels
+
+LEASE = timedelta(minutes=5)
+RENEW_AFTER = 60.0  # seconds
+WAIT_IN_PLACE = 30.0  # a longer flood gives the channel back instead of holding a place
+IDLE_SECONDS = 1.0
+DEAD_AFTER = 8  # failed visits in a row
+HOPELESS = frozenset({Failure.CHANNEL_PRIVATE, Failure.GONE})
+HOPELESS_AFTER = 3  # the same, when Telegram says there is nothing to read
+RETRY_DEAD = timedelta(hours=6)
+RETRY_FAILED = timedelta(seconds=60)
+ALBUM_AGAIN = timedelta(seconds=15)
+
+log = get_logger(__name__)
+
+
+class Accounts(Protocol):
+    """Who reads a channel. Raises SourceError when nobody can now."""
+
+    async def reader(self, channel: Channel) -> tuple[Source, Peer]: ...
+
+
+class LeaseLost(AssistantError):
+    """Somebody else took the channel over: stop reading it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitRules:
+    """The settings of SPEC 1 that a visit obeys."""
+
+    override: ModeOverride = ModeOverride.AUTO
+    incremental_enabled: bool = True
+    max_age_hours: float = 48
+    retry_max: int = 3
+    concurrency: int = 4
+
+
+class Visitor:
+    """One per ingest process: up to `concurrency` channels at once, none of which can hurt another (SPEC 1.5, 1.7)."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        parser: ChannelParser,
+        accounts: Accounts,
+        *,
+        owner: str,
+        rules: VisitRules,
+        clock: Callable[[], datetime],
+        rng: Random | None = None,
+    ) -> None:
+        self._channels = channels
+        self._parser = parser
+        self._accounts = accounts
+        self._owner = owner
+        self._rules = rules
+        self._clock = clock
+        self._rng = rng or Random()  # noqa: S311 - jitter, no secret
+        self.wake = asyncio.Event()
+
+    async def run(self, task: Task) -> None:
+        """A supervised job: visit what is due. Stopping hands back what is in flight (SPEC 1.8)."""
+        task.ready()
+        visits: set[asyncio.Future[Any]] = set()
+        try:
+            while True:
+                free = self._rules.concurrency - len(visits)
+                taken = (
+                    await self._channels.lease(self._owner, limit=free, now=self._clock(), ttl=LEASE) if free else []
+                )
+                visits |= {asyncio.ensure_future(self.visit(channel)) for channel in taken}
+                task.progress()
+                visits = await self._some_done(visits)
+        finally:
+            for visit in visits:
+                visit.cancel()
+            await asyncio.gather(*visits, return_exceptions=True)
+
+    async def _some_done(self, visits: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
+        """Wait until a place is free, something is due, or a moment has passed; what still runs."""
+        woken: asyncio.Future[Any] = asyncio.ensure_future(self.wake.wait())
+        try:
+            await asyncio.wait({*visits, woken}, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+        self.wake.clear()
+        for visit in visits:
+            if visit.done():
+                visit.result()  # a visit keeps its failures to itself; what is raised here is a mistake of ours
+        return {visit for visit in visits if not visit.done()}
+
+    async def visit(self, channel: Channel) -> Parsed | None:
+        """Read one leased channel and store the outcome; None when it failed."""
+        decision = choose_mode(
+            channel.last_parsed_at,
+            self._clock(),
+            override=self._rules.override,
+            incremental_enabled=self._rules.incremental_enabled,
+            max_age_hours=self._rules.max_age_hours,
+        )
+        with bound_contextvars(channel=channel.shown, mode=decision.mode.value):
+            if decision.forced_reason is not None:
+                MODE_FORCED.labels(decision.forced_reason).inc()
+                log.info("mode_forced", reason=decision.forced_reason.value)
+            began = monotonic()
+            try:
+                parsed = await self._with_retries(channel, decision.mode)
+            except asyncio.CancelledError:
+                await self._channels.hand_back(channel.id, self._owner, next_visit_at=self._clock())
+                raise
+            except LeaseLost:
+                log.warning("lease_lost")
+                RUNS.labels(decision.mode, "lease_lost").inc()
+                return None
+            except SourceError as exc:
+                await self._failed(channel, decision.mode, exc)
+                return None
+            except Skip as exc:
+                log.info("channel_gone", reason=str(exc))
+                return None
+            except Exception as exc:
+                log.exception("visit_failed")
+                await self._store_failure(channel, decision.mode, f"{type(exc).__name__}: {exc}", hopeless=False)
+                return None
+            finally:
+                DURATION.observe(monotonic() - began)
+            await self._succeeded(channel, decision.mode, parsed)
+            return parsed
+
+    async def _with_retries(self, channel: Channel, mode: Mode) -> Parsed:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._attempt(channel, mode)
+            except SourceError as exc:
+                delay = next_delay(
+                    attempt, exc.failure, exc.flood_seconds, self._rng, max_retries=self._rules.retry_max
+                )
+                if exc.failure is Failure.FLOOD:
+                    FLOODWAIT_SECONDS.inc(exc.flood_seconds or 0)
+                if delay is None or delay > WAIT_IN_PLACE:
+                    raise
+                RETRIES.labels(exc.failure).inc()
+                log.warning("visit_retried", attempt=attempt, delay=round(delay, 1), reason=str(exc))
+            except Retry as exc:
+                delay = next_delay(attempt, Failure.TRANSIENT, None, self._rng, max_retries=self._rules.retry_max)
+                if delay is None:
+                    raise
+                RETRIES.labels(Failure.TRANSIENT).inc()
+                log.warning("visit_retried", attempt=attempt, delay=round(delay, 1), reason=str(exc))
+            await asyncio.sleep(delay)
+
+    async def _attempt(self, channel: Channel, mode: Mode) -> Parsed:
+        # What an earlier attempt saved has moved the cursor.
+        fresh = await self._channels.get(channel.id)
+        if fresh is None:
+            raise Skip(f"channel {channel.id} was removed")
+        source, peer = await self._accounts.reader(fresh)
+        renewed = monotonic()
+
+        async def keep_lease() -> None:
+            nonlocal renewed
+            if monotonic() - renewed > RENEW_AFTER:
+                if not await self._channels.renew(channel.id, self._owner, now=self._clock(), ttl=LEASE):
+                    raise LeaseLost(channel.shown)
+                renewed = monotonic()
+
+        return await self._parser.parse(fresh, source, peer, mode, before_page=keep_lease)
+
+    async def _succeeded(self, channel: Channel, mode: Mode, parsed: Parsed) -> None:
+        now = self._clock()
+        await self._channels.succeed(
+            channel.id,
+            self._owner,
+            now=now,
+            parsed=parsed.new > 0,
+            # An album at the newest end may be growing: look again soon, not at the next tick.
+            next_visit_at=now + ALBUM_AGAIN if parsed.albums_open else None,
+        )
+        WATERMARK_AGE.labels(channel.id).set(0)
+        RUNS.labels(mode, "ok" if parsed.new else "empty").inc()
+        log.info("visited", new=parsed.new, edited=parsed.edited, deleted=parsed.deleted, pages=parsed.pages)
+
+    async def _failed(self, channel: Channel, mode: Mode, exc: SourceError) -> None:
+        if exc.failure is Failure.FLOOD:
+            # The account waits, not the channel: no failure of the channel, only a later visit.
+            until = self._clock() + timedelta(seconds=(exc.flood_seconds or 0) + self._rng.uniform(0, 3))
+            await self._channels.hand_back(channel.id, self._owner, next_visit_at=until)
+            RUNS.labels(mode, "flood").inc()
+            log.warning("visit_postponed", until=until.isoformat(), reason=str(exc))
+            return
+        log.warning("visit_failed", failure=exc.failure.value, reason=str(exc), exc_info=exc)
+        await self._store_failure(channel, mode, str(exc), hopeless=exc.failure in HOPELESS)
+
+    async def _store_failure(self, channel: Channel, mode: Mode, error: str, *, hopeless: bool) -> None:
+        failures = channel.failures + 1
+        dead = channel.status == "dead" or failures >= (HOPELESS_AFTER if hopeless else DEAD_AFTER)
+        now = self._clock()
+        delay = RETRY_DEAD if dead else RETRY_FAILED * min(2 ** (failures - 1), 16)
+        await self._channels.fail(channel.id, self._owner, now=now, error=error, dead=dead, next_visit_at=now + delay)
+        RUNS.labels(mode, "failed").inc()
+        if dead and channel.status != "dead":
+            log.error("channel_dead", reason=error, failures=failures)
