@@ -53,9 +53,10 @@ class World:
             self._usernames[username.lower()] = channel
 
     def post(self, channel: Channel, message: Message) -> Message:
-        """Add a message. Its id must be above all earlier ones: use `next_id`."""
+        """Add a message. Its id must be above all earlier ones. Dates are whole seconds, as on the wire."""
         if message.id <= channel.newest_id:
             raise ValueError(f"message id {message.id} is not above {channel.newest_id} in {channel.title}")
+        message.date = message.date.replace(microsecond=0)
         channel.newest_id = message.id
         channel.messages[message.id] = message
         if message.file is not None:
@@ -64,12 +65,18 @@ class World:
         return message
 
     def edit(
-        self, channel: Channel, message_id: int, text: str, *, entities: tuple[Entity, ...] = (), file: File | None = None
+        self,
+        channel: Channel,
+        message_id: int,
+        text: str,
+        *,
+        entities: tuple[Entity, ...] = (),
+        file: File | None = None,
     ) -> Message:
         """Change a message's text, and its picture where one is given."""
         message = channel.messages[message_id]
         message.versions.append(message.text)
-        message.text, message.entities, message.edited = text, entities, self.now()
+        message.text, message.entities, message.edited = text, entities, self.now().replace(microsecond=0)
         if file is not None:
             message.file = file
             self.files[file.id] = file
@@ -86,13 +93,27 @@ class World:
             self._changed(channel, "delete", gone)
         return gone
 
+    def pin(self, channel: Channel, message_id: int) -> None:
+        """Pin a message; what was pinned before stays so. The service message about it is posted apart."""
+        message = channel.messages[message_id]
+        message.pinned = True
+        message.changes += 1
+
     def grow(
-        self, channel: Channel, message_id: int, *, views: int = 0, forwards: int = 0, reactions: dict[str, int] | None = None
+        self,
+        channel: Channel,
+        message_id: int,
+        *,
+        views: int = 0,
+        forwards: int = 0,
+        replies: int = 0,
+        reactions: dict[str, int] | None = None,
     ) -> None:
         """Let counters grow: no edit, no pts, no push (Telegram sends none that matters here)."""
         message = channel.messages[message_id]
         message.counters.views += views
         message.counters.forwards += forwards
+        message.counters.replies += replies
         for emoji, count in (reactions or {}).items():
             message.counters.reactions[emoji] = message.counters.reactions.get(emoji, 0) + count
         message.changes += 1

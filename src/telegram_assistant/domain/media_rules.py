@@ -1,0 +1,122 @@
+"""Which files of posts are downloaded, and under which key they are kept (SPEC 8)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from telegram_assistant.domain.post import Media, MediaKind
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+MEGABYTE = 1024 * 1024
+DEFAULT_KINDS = frozenset({MediaKind.PHOTO, MediaKind.DOCUMENT})
+NOTHING_TO_DOWNLOAD = "there is no file to download"
+
+_FASTEST, _SLOWEST = timedelta(seconds=15), timedelta(hours=1)
+_PLAIN_EXTENSION = re.compile(r"[a-z0-9]{1,8}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_UNKNOWN = "bin"
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_EXTENSIONS = {
+    "application/epub+zip": "epub",
+    "application/gzip": "gz",
+    "application/json": "json",
+    "application/msword": "doc",
+    "application/pdf": "pdf",
+    "application/rtf": "rtf",
+    "application/vnd.ms-excel": "xls",
+    "application/vnd.ms-powerpoint": "ppt",
+    f"{_OFFICE}.presentationml.presentation": "pptx",
+    f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
+    f"{_OFFICE}.wordprocessingml.document": "docx",
+    "application/x-tgsticker": "tgs",
+    "application/xml": "xml",
+    "application/zip": "zip",
+    "audio/mp4": "m4a",
+    "audio/mpeg": "mp3",
+    "audio/ogg": "ogg",
+    "image/gif": "gif",
+    "image/heic": "heic",
+    "image/jpeg": "jpg",
+    "image/png": "png",
+    "image/svg+xml": "svg",
+    "image/tiff": "tiff",
+    "image/webp": "webp",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/markdown": "md",
+    "text/plain": "txt",
+    "video/mp4": "mp4",
+    "video/quicktime": "mov",
+    "video/webm": "webm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MediaDecision:
+    """Whether a file will be downloaded, and if not, why."""
+
+    status: str  # pending | skipped
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaRules:
+    """Kinds and sizes that the settings allow; sizes in bytes."""
+
+    kinds: frozenset[MediaKind] = DEFAULT_KINDS
+    picture_limit: int = 15 * MEGABYTE
+    document_limit: int = 40 * MEGABYTE
+
+    def limit_of(self, kind: MediaKind) -> int:
+        return self.picture_limit if kind is MediaKind.PHOTO else self.document_limit
+
+
+def decide(media: Media, rules: MediaRules) -> MediaDecision:
+    """What is to become of a file. One of unknown size is measured while it arrives."""
+    if media.kind is MediaKind.OTHER or media.file_id is None:
+        return MediaDecision("skipped", NOTHING_TO_DOWNLOAD)
+    if media.kind not in rules.kinds:
+        return MediaDecision("skipped", f"files of the kind {media.kind.value} are not downloaded (MEDIA_KINDS)")
+    if media.size is not None and media.size > rules.limit_of(media.kind):
+        return MediaDecision("skipped", over_limit(media.kind, media.size, rules))
+    return MediaDecision("pending")
+
+
+def over_limit(kind: MediaKind, size: int, rules: MediaRules) -> str:
+    """The sentence about a file that is too large."""
+    return f"this {kind.value} has {_megabytes(size)} MB, the limit is {_megabytes(rules.limit_of(kind))} MB"
+
+
+def extension_of(mime: str | None, name: str | None) -> str:
+    """Lower case, letters and digits only, whatever a stranger wrote into the name."""
+    known = _EXTENSIONS.get((mime or "").partition(";")[0].strip().lower())
+    if known is not None:
+        return known
+    stem, _, ending = (name or "").rpartition(".")
+    ending = ending.strip().lower()
+    return ending if stem and _PLAIN_EXTENSION.fullmatch(ending) else _UNKNOWN
+
+
+def media_key(tenant_id: UUID, sha256: str, extension: str) -> str:
+    """Where a file stands in the store."""
+    if not _SHA256.fullmatch(sha256) or not _PLAIN_EXTENSION.fullmatch(extension):
+        raise ValueError(f"a key is made of a SHA-256 in hex and a plain extension, not {sha256!r} and {extension!r}")
+    return f"media/{tenant_id}/{sha256[:2]}/{sha256}.{extension}"
+
+
+def wait_after(waited: timedelta) -> timedelta:
+    """How long to wait after a failure that is not the file's own, by how long it has waited already.
+
+    Half of the time so far makes the pauses grow like those of a backoff, and needs no count of such failures.
+    """
+    return min(max(waited / 2, _FASTEST), _SLOWEST)
+
+
+def _megabytes(size: int) -> str:
+    shown = size / MEGABYTE
+    return f"{shown:.0f}" if shown == int(shown) else f"{shown:.1f}" if shown >= 0.1 else f"{shown:.3f}"

@@ -1,0 +1,109 @@
+"""How fast an account may ask: for each method a few limits, who goes first, and how long it will take.
+
+Telegram publishes no figures. These stay below what is known to be answered with FLOOD_WAIT: about one page of history
+a second, and about two hundred usernames a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import IntEnum
+from math import inf
+
+
+class Priority(IntEnum):
+    """Who goes first when several wait for the same account."""
+
+    LIVE = 0
+    VISIT = 1
+    REFRESH = 2
+    BACKFILL = 3
+
+
+# Seconds by which a request lets more urgent ones pass. Finite, so that nothing waits for ever.
+COURTESY: Mapping[Priority, float] = {
+    Priority.LIVE: 0.0,
+    Priority.VISIT: 30.0,
+    Priority.REFRESH: 120.0,
+    Priority.BACKFILL: 300.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`burst` requests at once, and from then on one every `interval` seconds."""
+
+    interval: float
+    burst: int = 1
+
+    def __post_init__(self) -> None:
+        if not (self.interval > 0 and self.burst >= 1):
+            raise ValueError(f"a rate needs interval > 0 and burst >= 1: {self!r}")
+
+
+# All limits of a method hold at once.
+LIMITS: Mapping[str, tuple[Rate, ...]] = {
+    "messages.getHistory": (Rate(1.0, 20),),
+    "messages.getReplies": (Rate(1.0, 10),),
+    "channels.getMessages": (Rate(1.5, 10),),
+    "channels.getFullChannel": (Rate(5.0, 5), Rate(60.0, 100)),
+    "contacts.resolveUsername": (Rate(3.0, 5), Rate(600.0, 50)),
+    "messages.checkChatInvite": (Rate(10.0, 3), Rate(600.0, 20)),
+    "upload.getFile": (Rate(0.1, 30),),
+}
+OTHER: tuple[Rate, ...] = (Rate(1.0, 10),)
+# What connecting costs, and what keeps updates flowing: a wait there breaks more than it saves.
+UNPACED_TOPICS = frozenset({"auth", "help", "updates"})
+
+WARM_UP = timedelta(days=3)
+WARM_UP_FACTOR = 2.0
+
+
+def limits_of(method: str) -> tuple[Rate, ...]:
+    """The limits of a method; none for what must not wait."""
+    if method.partition(".")[0] in UNPACED_TOPICS:
+        return ()
+    return LIMITS.get(method, OTHER)
+
+
+def warm_up(age: timedelta) -> float:
+    """By what factor an account that logged in `age` ago is slower: 2 at first, 1 after three days."""
+    done = min(max(age / WARM_UP, 0.0), 1.0)
+    return WARM_UP_FACTOR - (WARM_UP_FACTOR - 1.0) * done
+
+
+def rank(priority: Priority, arrived: float) -> float:
+    """The lowest goes first. It never changes while a request waits, so whoever comes later cannot starve it."""
+    return arrived + COURTESY[priority]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Where one method of one account stands. Times are seconds of any clock that never goes back."""
+
+    limits: tuple[Rate, ...]
+    marks: tuple[float, ...]  # for each limit, when it will have recovered from all that was asked
+
+    @classmethod
+    def of(cls, method: str) -> Pace:
+        """A method that was not asked yet."""
+        limits = limits_of(method)
+        return cls(limits, (-inf,) * len(limits))
+
+    def next_allowed(self, now: float, *, ahead: int = 0, slower: float = 1.0) -> float:
+        """When a request may be made that has `ahead` others before it: `now` or later."""
+        moment = now
+        for rate, mark in zip(self.limits, self.marks, strict=True):
+            moment = max(moment, max(mark, now) + (ahead - rate.burst + 1) * rate.interval * slower)
+        return moment
+
+    def expected_wait(self, now: float, *, ahead: int = 0, slower: float = 1.0) -> float:
+        """Seconds until then."""
+        return self.next_allowed(now, ahead=ahead, slower=slower) - now
+
+    def asked(self, now: float, *, slower: float = 1.0) -> Pace:
+        """After a request was made."""
+        marks = zip(self.limits, self.marks, strict=True)
+        return replace(self, marks=tuple(max(mark, now) + rate.interval * slower for rate, mark in marks))
