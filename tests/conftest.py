@@ -103,11 +103,11 @@ async def database(database_url: str) -> AsyncIterator[AsyncEngine]:
 
 
 @pytest.fixture
-async def redis_url(engines: Engines) -> AsyncIterator[str]:
+async def redis_url(engines: Engines) -> str:
     client = open_redis(engines.redis)
     await client.flushall()
     await client.aclose()
-    yield engines.redis
+    return engines.redis
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The composition root: the one place that builds and wires (clients, engines, roles). Importing it opens nothing."""
+"""The roles, built and wired: `tga up` runs all of them in one process, the others one each."""
 
 from __future__ import annotations
 
@@ -7,154 +7,88 @@ import signal
 import socket
 from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, TypeVar
+from uuid import UUID
 
-from redis.asyncio import Redis
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from telegram_assistant.bus.supervisor import Job, Supervisor, Task
 from telegram_assistant.config import Settings
-from telegram_assistant.embedded.folder import DataFolder
-from telegram_assistant.embedded.postgres import EmbeddedPostgres
-from telegram_assistant.embedded.valkey import EmbeddedValkey
-from telegram_assistant.errors import Retry
-from telegram_assistant.health import Health, health_app, listen, serve
-from telegram_assistant.log import get_logger
+from telegram_assistant.demo import make_demo, with_telegram
+from telegram_assistant.errors import Fatal
+from telegram_assistant.health import health_app, listen, serve
+from telegram_assistant.ingest.role import start_ingest
 from telegram_assistant.progress import Steps
-from telegram_assistant.stores.postgres.database import check_server, open_database
-from telegram_assistant.stores.postgres.migrate import migrate
-from telegram_assistant.stores.redis import check_redis, open_redis
+from telegram_assistant.runtime import Runtime, start_runtime
+from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
-log = get_logger(__name__)
-
-
-class Engine(Protocol):
-    """An engine that we start ourselves."""
-
-    name: str
-    title: str
-
-    @property
-    def url(self) -> str: ...
-    async def start(self) -> None: ...
-    async def wait(self) -> int: ...
-    async def stop(self) -> None: ...
-
-
-@dataclass
-class Runtime:
-    """What every role is built from. The stack undoes it all in reverse order."""
-
-    settings: Settings
-    steps: Steps
-    folder: DataFolder
-    supervisor: Supervisor
-    health: Health
-    stack: AsyncExitStack
-    database: AsyncEngine
-    redis: Redis
-    database_url: str
-    redis_url: str
-
-    async def start_task(self, name: str, job: Job, *, patience: float | None = None) -> None:
-        await self.supervisor.start(name, job, patience=patience)
-        self.stack.push_async_callback(self.supervisor.stop, [name])
+T = TypeVar("T")
 
 
 async def run_up(settings: Settings, steps: Steps) -> None:
     """`tga up`: every role in one process, until SIGINT or SIGTERM."""
+    await _run(settings, steps, join=False)
+
+
+async def run_ingest(settings: Settings, steps: Steps) -> None:
+    """`tga ingest`: only capture. Any number of them share the channels."""
+    await _run(settings, steps, join=True)
+
+
+async def _run(settings: Settings, steps: Steps, *, join: bool) -> None:
     async with AsyncExitStack() as stack:
         stopped = stack.enter_context(stop_signals())
         # The port first: a second start must fail before it touches anything.
         listener = stack.enter_context(
             listen(settings.ingest_health_host, settings.ingest_health_port, variable="INGEST_HEALTH_PORT")
         )
-        supervisor = Supervisor()
-        if not await first_of(_start_all(settings, steps, supervisor, stack, listener), stopped):
+        started = await first_of(_start(settings, steps, stack, listener, join=join), stopped)
+        if started is None:
             return
         host, port = listener.getsockname()[:2]
         mode = "demo with a simulated Telegram" if settings.demo else "watching Telegram"
         steps.say(f"Telegram Assistant is ready ({mode}): http://{host}:{port}/   Ctrl-C stops it.")
-        await first_of(supervisor.wait(), stopped)
+        await first_of(started.supervisor.wait(), stopped)
         steps.say("Stopping …")
     steps.say("Stopped.")
 
 
-async def _start_all(
-    settings: Settings, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack, listener: socket.socket
-) -> None:
-    runtime = await start_runtime(settings, steps, supervisor, stack)
+async def _start(
+    settings: Settings, steps: Steps, stack: AsyncExitStack, listener: socket.socket, *, join: bool
+) -> Runtime:
+    runtime = await start_runtime(settings, steps, stack, join=join)
     if settings.demo:
         with steps.step("Simulated Telegram"):
-            await start_demo(runtime)
+            await (join_demo if join else start_demo)(runtime)
+    with steps.step("Capture"):
+        await start_ingest(runtime)
     with steps.step("Health page"):
         app = health_app(runtime.health)
         await runtime.start_task("health", lambda task: serve(app, listener, task))
-
-
-async def start_runtime(settings: Settings, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> Runtime:
-    """Engines (ours where none is configured), schema, clients."""
-    folder = DataFolder(settings.tga_data_dir, min_free_mb=settings.tga_min_free_disk_mb)
-    folder.open()
-    stack.callback(folder.close)
-    database_url, redis_url = await _start_engines(settings, steps, supervisor, stack, folder)
-
-    database = open_database(database_url)
-    stack.push_async_callback(database.dispose)
-    with steps.step("Database schema"):
-        await migrate(database)
-    redis = open_redis(redis_url)
-    stack.push_async_callback(redis.aclose)
-
-    health = Health(supervisor, demo=settings.demo)
-    health.engines["postgres"] = lambda: _select_one(database)
-    health.engines["redis"] = redis.ping
-    return Runtime(settings, steps, folder, supervisor, health, stack, database, redis, database_url, redis_url)
-
-
-async def _start_engines(
-    settings: Settings, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack, folder: DataFolder
-) -> tuple[str, str]:
-    """Check what is configured before anything of ours starts, then start what is not."""
-    database_url = settings.database_url and settings.database_url.get_secret_value()
-    redis_url = settings.redis_url and settings.redis_url.get_secret_value()
-    if database_url:
-        with steps.step("PostgreSQL at DATABASE_URL"):
-            await check_server(database_url)
-    if redis_url:
-        with steps.step("Redis at REDIS_URL"):
-            await check_redis(redis_url)
-    if not database_url:
-        database_url = await _start_engine(EmbeddedPostgres(folder, demo=settings.demo), steps, supervisor, stack)
-    if not redis_url:
-        redis_url = await _start_engine(EmbeddedValkey(folder, demo=settings.demo), steps, supervisor, stack)
-    return database_url, redis_url
-
-
-async def _start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> str:
-    async def keep(task: Task) -> None:
-        try:
-            await engine.start()
-            task.ready()
-            raise Retry(f"{engine.title} ended by itself with code {await engine.wait()}")
-        finally:
-            await engine.stop()
-
-    with steps.step(f"{engine.title} on this machine"):
-        stack.push_async_callback(supervisor.stop, [engine.name])
-        await supervisor.start(engine.name, keep)
-    return engine.url
+    return runtime
 
 
 async def start_demo(runtime: Runtime) -> None:
-    """A Telegram of our own, with a world that goes on posting; it is the same world after a restart."""
+    """No account is configured: a Telegram of our own, and its channels asked for as a person would."""
+    demo = await make_demo(runtime.folder.path / "simulator", clock=runtime.clock)
+    await runtime.start_task("simulator", demo.run)
+    telegram = demo.telegram()
+    runtime.settings = with_telegram(runtime.settings, telegram)
+    runtime.folder.announce(replace(runtime.running, telegram=telegram))
+    requests = Requests(runtime.database)
+    known = {request.reference for request in await requests.open()}
+    for username in demo.usernames:
+        if f"@{username.lower()}" not in known:
+            await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), f"@{username.lower()}")
 
 
-async def _select_one(database: AsyncEngine) -> None:
-    async with database.connect() as connection:
-        await connection.execute(text("SELECT 1"))
+async def join_demo(runtime: Runtime) -> None:
+    """Read from the simulated Telegram of the `tga up` that runs on this data folder."""
+    telegram = runtime.running.telegram
+    if telegram is None:
+        raise Fatal(
+            "No Telegram account is configured: set TELEGRAM_API_ID and TELEGRAM_API_HASH, or start tga up for a demo"
+        )
+    runtime.settings = with_telegram(runtime.settings, telegram)
 
 
 @contextmanager
@@ -171,15 +105,15 @@ def stop_signals() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(name)
 
 
-async def first_of(work: Coroutine[object, object, object], stopped: asyncio.Event) -> bool:
-    """Do `work` unless we are stopped before; True when it was done. Its errors are raised."""
+async def first_of(work: Coroutine[object, object, T], stopped: asyncio.Event) -> T | None:
+    """The result of `work`, or None when we are stopped before. Its errors are raised."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stopped.wait())
-    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    waiting: set[asyncio.Future[Any]] = {working, stopping}
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if working.done():
-        working.result()
-        return True
+        return working.result()
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    return False
+    return None

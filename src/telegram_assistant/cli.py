@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from telegram_assistant import __version__
-from telegram_assistant.app import run_up
+from telegram_assistant.app import run_ingest, run_up
+from telegram_assistant.commands import accounts, channels
+from telegram_assistant.commands.simulate import simulate
 from telegram_assistant.config import load_settings
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.log import configure_logging
@@ -31,7 +33,24 @@ def up() -> None:
     """Run everything on this machine, starting PostgreSQL and Valkey where none is configured."""
     settings = load_settings()
     configure_logging(json=settings.log_format == "json", level=settings.log_level)
-    run(run_up(settings, Steps(Console())))
+    asyncio.run(run_up(settings, Steps(Console())))
+
+
+@app.command(epilog="Example: INGEST_HEALTH_PORT=8012 tga ingest")
+def ingest() -> None:
+    """Run only capture: a second one shares the work of the first, and takes over when it dies."""
+    settings = load_settings()
+    configure_logging(json=settings.log_format == "json", level=settings.log_level)
+    asyncio.run(run_ingest(settings, Steps(Console())))
+
+
+app.add_typer(channels.app, name="channels")
+app.add_typer(accounts.app, name="accounts")
+app.command(epilog="Example: tga login --phone +79990000000")(accounts.login)
+app.command(epilog="Example: tga parse @durov")(channels.parse)
+app.command(epilog="Example: tga ledger @durov --json")(channels.ledger)
+app.command(epilog="Example: tga backfill @durov --since 2024-01-01")(channels.backfill)
+app.command(epilog="Example: tga simulate --channels 50 --posts 1000 --seed 7 --truth truth.json")(simulate)
 
 
 @app.command()
@@ -40,20 +59,10 @@ def version() -> None:
     typer.echo(__version__)
 
 
-def run(work: Coroutine[object, object, None]) -> None:
-    asyncio.run(work)
-
-
-def main() -> None:
-    """Entry point: our own errors become one line and exit code 1, everything else keeps its traceback."""
+def run() -> None:
+    """Our own errors become one line and exit code 1; everything else keeps its traceback."""
     try:
         app()
     except AssistantError as exc:
-        Console(stderr=True).print(f"[bold red]error:[/] {exc}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(exc))}", highlight=False, soft_wrap=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from textwrap import wrap
@@ -50,6 +51,9 @@ class Settings(BaseSettings):
         None, description="Another Telegram server as dc:host:port, e.g. 2:127.0.0.1:4430."
     )
     telegram_rsa_key: Path | None = Field(None, description="PEM file with that server's public RSA key.")
+    telegram_pacing_enabled: bool = Field(
+        default=True, description="Off: no pauses of our own between requests. Only for a simulator."
+    )
 
     # Demo (used only while no Telegram account is configured)
     tga_demo_seed: int = Field(7, description="Seed of the demo world.")
@@ -63,6 +67,9 @@ class Settings(BaseSettings):
     lpa_max_age_hours: float = Field(48, gt=0, description="Older last_parsed_at forces historical mode.")
     parser_max_concurrency: int = Field(4, ge=1, description="Channels that parse at once.")
     parser_retry_max: int = Field(3, ge=0, description="Retries of a channel within one tick.")
+    ingest_lease_sec: float = Field(
+        300, gt=0, description="Seconds after which the channels of an ingest process that died go to another."
+    )
     retention_deleted: Literal["keep", "mirror", "redact"] = Field(
         "keep",
         description="Posts deleted in Telegram: keep them marked, mirror the deletion, or redact their content.",
@@ -84,8 +91,8 @@ class Settings(BaseSettings):
     log_format: Literal["console", "json"] = Field("console", description="console for people, json for machines.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged.")
     hostname: str = Field(
-        default_factory=socket.gethostname,
-        description="Name of this instance: owner of locks. Empty: the machine's name.",
+        default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
+        description="Name of this instance, owner of locks; must differ between instances. Empty: machine and process.",
     )
 
     @field_validator("telegram_server")

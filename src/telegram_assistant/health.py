@@ -33,7 +33,7 @@ class Health:
 
     def __init__(self, supervisor: Supervisor, *, demo: bool) -> None:
         self._supervisor = supervisor
-        self._demo = demo
+        self.demo = demo
         self.engines: dict[str, Probe] = {}
         self.sections: dict[str, Section] = {}
 
@@ -51,7 +51,7 @@ class Health:
         return {
             "status": "ok" if not troubles else "failing",
             "troubles": troubles,
-            "demo": self._demo,
+            "demo": self.demo,
             "version": __version__,
             "time": now.isoformat(),
             "engines": engines,

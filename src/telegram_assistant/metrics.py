@@ -42,3 +42,18 @@ WATERMARK_AGE = Gauge(
 # The ledger (G1)
 UNKNOWN_IDS = Gauge("ledger_unknown_ids", "Message ids nobody can speak for", ["channel_id"], registry=REGISTRY)
 COVERAGE = Gauge("ledger_coverage_percent", "Known share of the requested ids", ["channel_id"], registry=REGISTRY)
+LIVE_UPDATES = Counter("live_updates_total", "Updates that Telegram pushed", ["kind"], registry=REGISTRY)
+BACKFILL_JOBS = Counter("backfill_jobs_total", "Backfills of a channel", ["channel_id", "status"], registry=REGISTRY)
+
+# Accounts
+REQUESTS = Counter("telegram_requests_total", "Requests made", ["account", "method"], registry=REGISTRY)
+FLOODS = Counter("telegram_floods_total", "Times Telegram asked to wait", ["account", "method"], registry=REGISTRY)
+FLOOD_UNTIL = Gauge(
+    "telegram_flood_until_ts_seconds", "When a method may be asked again", ["account", "method"], registry=REGISTRY
+)
+ACCOUNTS = Gauge("telegram_accounts", "Accounts by what they are good for", ["status"], registry=REGISTRY)
+
+# Media
+MEDIA_FILES = Counter("media_files_total", "Files of posts by what became of them", ["status"], registry=REGISTRY)
+MEDIA_BYTES = Counter("media_bytes_total", "Bytes of files that were downloaded", registry=REGISTRY)
+MEDIA_PENDING = Gauge("media_pending_files", "Files that wait for their download", registry=REGISTRY)

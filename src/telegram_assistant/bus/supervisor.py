@@ -122,21 +122,33 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            try:
-                await task.job(task)
-                error: BaseException = RuntimeError("the task ended although nobody stopped it")
-            except Fatal as exc:
-                log.exception("task_fatal", task=task.name)
-                self._failed(task, exc)
+            error = await self._run(task)
+            if isinstance(error, Fatal):
+                # Whoever waits for us shows its message, which says it all; the traceback is for those who ask.
+                log.debug("task_fatal", task=task.name, exc_info=error)
+                task.last_error = str(error)
+                task._become(TaskState.FAILING)  # noqa: SLF001 - Task and Supervisor are one unit
                 if not self._fatal_future().done():
-                    self._fatal_future().set_result(exc)
+                    self._fatal_future().set_result(error)
                 return
-            except Exception as exc:  # noqa: BLE001 - whatever it is: log, count, restart
-                error = exc
             if loop.time() - began > STEADY_SECONDS:
                 task.failures = 0
             self._failed(task, error)
             await asyncio.sleep(self._delay(task.failures))
+
+    async def _run(self, task: Task) -> BaseException:
+        """Run the job once and return why it ended; when we are being stopped, end with it."""
+        me = asyncio.current_task()
+        failure: BaseException | None = None
+        try:
+            await task.job(task)
+        except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001 - whatever it is: log, count, restart
+            failure = exc
+        if me is None or not me.cancelling():  # then a cancellation came from inside the job: a failure like others
+            return failure or RuntimeError("the task ended although nobody stopped it")
+        if isinstance(failure, Exception):
+            log.error("task_stop_failed", task=task.name, exc_info=failure)
+        raise asyncio.CancelledError
 
     def _failed(self, task: Task, error: BaseException) -> None:
         task.failures += 1

@@ -87,9 +87,10 @@ def decide(media: Media, rules: MediaRules) -> MediaDecision:
     return MediaDecision("pending")
 
 
-def over_limit(kind: MediaKind, size: int, rules: MediaRules) -> str:
-    """The sentence about a file that is too large."""
-    return f"this {kind.value} has {_megabytes(size)} MB, the limit is {_megabytes(rules.limit_of(kind))} MB"
+def over_limit(kind: MediaKind, size: int | None, rules: MediaRules) -> str:
+    """The sentence about a file that is too large; without a size where that is not known."""
+    shown = "is over the limit" if size is None else f"has {_megabytes(size)} MB"
+    return f"this {kind.value} {shown}, at most {_megabytes(rules.limit_of(kind))} MB are downloaded"
 
 
 def extension_of(mime: str | None, name: str | None) -> str:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import secrets
 import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from telegram_assistant.errors import Fatal
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where the engines are that a running `tga up` uses."""
+
+    database_url: str
+    redis_url: str
+    telegram: dict[str, str] | None = None  # settings of the simulated Telegram, in a demo
 
 
 class DataFolder:
@@ -19,6 +30,7 @@ class DataFolder:
     def __init__(self, path: Path, *, min_free_mb: int = 0) -> None:
         self.path = path.absolute()
         self._min_free_mb = min_free_mb
+        self._announced = self.path / "keys" / "running.json"
         self._lock: IO[str] | None = None
 
     def open(self) -> None:
@@ -35,13 +47,34 @@ class DataFolder:
                     " set TGA_DATA_DIR to a folder on another disk"
                 )
             self._lock = self._take_lock()
+            self._announced.unlink(missing_ok=True)  # of a start that was killed
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self.path)) from exc
 
     def close(self) -> None:
         if self._lock is not None:
+            self._announced.unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
+
+    def announce(self, running: Running) -> None:
+        """Tell other commands on this folder where the engines are."""
+        with os.fdopen(os.open(self._announced, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(asdict(running), file)
+
+    def running(self) -> Running | None:
+        """What the `tga` that holds this folder announced; None when none does."""
+        try:
+            with (self.path / "lock").open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            try:
+                return Running(**json.loads(self._announced.read_text(encoding="utf-8")))
+            except FileNotFoundError as exc:
+                raise Fatal(f"The tga that uses {self.path} is just starting: try again in a moment") from exc
+        return None
 
     def secret(self, name: str) -> str:
         """A password of ours: made at the first call, kept in a 0600 file."""

@@ -22,12 +22,12 @@ from urllib.parse import quote
 import asyncpg
 
 from telegram_assistant.embedded.folder import DataFolder, explain_os_error
-from telegram_assistant.embedded.process import Child, as_user, end_leftover, free_port
-from telegram_assistant.errors import Fatal
+from telegram_assistant.embedded.process import Child, as_user, die_with_parent, end_leftover, free_port
+from telegram_assistant.errors import Fatal, Retry
 
 USER = "tga"
 COMMON_HOME = Path("/var/lib/telegram-assistant")
-START_ATTEMPTS = 5
+START_ATTEMPTS = 10
 READY_SECONDS = 60.0
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -69,7 +69,7 @@ class EmbeddedPostgres:
             if not (home / "PG_VERSION").exists():
                 await self._create(home, programs)
             self._check_version(home)
-            await end_leftover(home / "postmaster.pid", str(home), signal.SIGINT)
+            await end_leftover(home / "postmaster.pid", f"postgres -D {home} ", signal.SIGINT)
             await self._launch(home, programs)
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self._folder.path)) from exc
@@ -81,16 +81,22 @@ class EmbeddedPostgres:
         await self._child.stop()
 
     async def _launch(self, home: Path, programs: Path) -> None:
-        for attempt in range(START_ATTEMPTS):
+        for _ in range(START_ATTEMPTS):
             # After a crash of the engine alone the port stays, so that open pools find it again.
-            self._port = self._port if self._port and not attempt else free_port()
+            self._port = self._port or free_port()
             options = [f"-c{key}={value}" for key, value in {**SETTINGS, "port": str(self._port)}.items()]
             await self._child.start([str(programs / "bin" / "postgres"), "-D", str(home), *options], user=self._user)
             if await self._ready():
                 return
-            if "could not create any TCP/IP sockets" not in self._child.last_words():
-                break
-        raise Fatal(f"PostgreSQL did not start: {self._child.last_words()} (more in {self._child.log_path})")
+            words = self._child.last_words()
+            if "could not create any TCP/IP sockets" in words:
+                self._port = 0
+            elif "is still in use" in words:
+                # A process of a killed server has not noticed yet and may still write: PostgreSQL waits for it.
+                await asyncio.sleep(1)
+            else:
+                raise Fatal(f"PostgreSQL did not start: {words} (more in {self._child.log_path})")
+        raise Retry(f"PostgreSQL cannot start yet: {words}")
 
     async def _ready(self) -> bool:
         deadline = asyncio.get_running_loop().time() + READY_SECONDS
@@ -110,43 +116,22 @@ class EmbeddedPostgres:
 
     async def _create(self, home: Path, programs: Path) -> None:
         """initdb beside the final place, then rename: a start killed half-way leaves nothing that looks finished."""
-        draft = home.parent / f"{home.name}.new"
-        shutil.rmtree(draft, ignore_errors=True)
+        for leftover in home.parent.glob(f"{home.name}.new*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        # A name of its own: what the initdb of a killed start still writes must not get in here.
+        draft = home.parent / f"{home.name}.new-{secrets.token_hex(4)}"
         draft.mkdir(mode=0o700)
-        password = draft.parent / f"{home.name}.pw"
+        password = home.parent / f"{home.name}.pw"
+        password.touch(mode=0o600)
         password.write_text(self._folder.secret("postgres.password"), encoding="ascii")
-        password.chmod(0o600)
         if self._user is not None:
             os.chown(draft, self._user, -1)
             os.chown(password, self._user, -1)
         try:
-            initdb = await asyncio.create_subprocess_exec(
-                str(programs / "bin" / "initdb"),
-                *(
-                    "-D",
-                    str(draft),
-                    "-U",
-                    USER,
-                    "--pwfile",
-                    str(password),
-                    "--auth=scram-sha-256",
-                    "--encoding=UTF8",
-                ),
-                *(
-                    "--locale-provider=builtin",
-                    "--builtin-locale=C.UTF-8",
-                    "--no-locale",
-                    "--no-instructions",
-                ),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                cwd="/",
-                **as_user(self._user),
-            )
-            output = (await initdb.communicate())[0].decode(errors="replace")
+            code, output = await self._initdb(draft, password, programs)
         finally:
             password.unlink(missing_ok=True)
-        if initdb.returncode:
+        if code:
             shutil.rmtree(draft, ignore_errors=True)
             if "No space left on device" in output:
                 raise Fatal(f"The disk of {home.parent} is full: free some space, or set TGA_DATA_DIR to another disk")
@@ -154,6 +139,26 @@ class EmbeddedPostgres:
         if home.exists():
             home.rmdir()  # empty: made by the link below, or by hand
         draft.rename(home)
+
+    async def _initdb(self, draft: Path, password: Path, programs: Path) -> tuple[int | None, str]:
+        initdb = await asyncio.create_subprocess_exec(
+            str(programs / "bin" / "initdb"),
+            *("-D", str(draft), "-U", USER, "--pwfile", str(password), "--auth=scram-sha-256", "--encoding=UTF8"),
+            *("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-locale", "--no-instructions"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd="/",
+            start_new_session=True,
+            preexec_fn=die_with_parent(signal.SIGKILL),
+            **as_user(self._user),
+        )
+        try:
+            output = (await initdb.communicate())[0].decode(errors="replace")
+        finally:
+            if initdb.returncode is None:  # we are being stopped: end it with the servers that it starts itself
+                os.killpg(initdb.pid, signal.SIGKILL)
+                await initdb.wait()
+        return initdb.returncode, output
 
     def _check_version(self, home: Path) -> None:
         found = (home / "PG_VERSION").read_text(encoding="ascii").strip()

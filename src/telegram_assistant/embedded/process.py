@@ -103,7 +103,10 @@ async def end_leftover(pid_file: Path, mark: str, with_signal: signal.Signals, *
         pid = int(pid_file.read_text(encoding="ascii", errors="replace").split()[0])
     except (FileNotFoundError, ValueError, IndexError):
         return
-    if mark not in await command_line(pid):
+    command = await command_line(pid)
+    if not command:
+        return  # gone; the file stays, because PostgreSQL looks there for what the dead server left in memory
+    if mark not in command:
         pid_file.unlink(missing_ok=True)  # the number belongs to somebody else by now
         return
     with contextlib.suppress(ProcessLookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import importlib.util
 import os
 import signal
@@ -29,6 +30,7 @@ class EmbeddedValkey:
         self._folder = folder
         self._number = 1 if demo else 0  # the demo's keys stay apart from the real ones
         self._home = folder.path / "valkey"
+        self._config = glob.escape(str(self._home / "valkey.conf"))  # Valkey takes [1] in a path for a pattern
         self._port = 0
         self._child = Child("Valkey", folder.path / "log" / "valkey.log", stop_signals=(signal.SIGTERM,))
 
@@ -44,7 +46,7 @@ class EmbeddedValkey:
         """Start it, ending what a killed start left behind: two servers must never write one file."""
         try:
             self._home.mkdir(mode=0o700, exist_ok=True)
-            await end_leftover(self._home / "valkey.pid", "valkey-server", signal.SIGTERM)
+            await end_leftover(self._home / "valkey.pid", f"valkey-server {self._config} ", signal.SIGTERM)
             await self._launch()
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self._folder.path)) from exc
@@ -58,22 +60,23 @@ class EmbeddedValkey:
     async def _launch(self) -> None:
         for attempt in range(START_ATTEMPTS):
             self._port = self._port if self._port and not attempt else free_port()
-            await self._child.start([str(server_program()), str(self._write_config())])
+            self._write_config()
+            await self._child.start([str(server_program()), self._config])
             if await self._ready():
                 return
             if "Address already in use" not in self._child.last_words():
                 break
         raise Fatal(f"Valkey did not start: {self._child.last_words()} (more in {self._child.log_path})")
 
-    def _write_config(self) -> Path:
+    def _write_config(self) -> None:
         """A file and not arguments: the password must not show in the list of processes."""
         path = self._home / "valkey.conf"
         lines = (
             "bind 127.0.0.1",
             f"port {self._port}",
             f"requirepass {self._folder.secret('valkey.password')}",
-            f'dir "{self._home}"',
-            f'pidfile "{self._home / "valkey.pid"}"',
+            f"dir {_quoted(self._home)}",
+            f"pidfile {_quoted(self._home / 'valkey.pid')}",
             "appendonly yes",
             "appendfsync everysec",
             'save ""',
@@ -82,7 +85,6 @@ class EmbeddedValkey:
         )
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
-        return path
 
     async def _ready(self) -> bool:
         deadline = asyncio.get_running_loop().time() + READY_SECONDS
@@ -98,6 +100,11 @@ class EmbeddedValkey:
             return False
         finally:
             await client.aclose()
+
+
+def _quoted(path: Path) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def server_program() -> Path:

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from telegram_assistant.domain.ledger import Coverage, page_proves
 from telegram_assistant.domain.modes import Mode, first_visit_since
+from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
 from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
@@ -35,6 +36,7 @@ class Parsed:
     newest_at: datetime | None = None
     albums_open: int = 0
     unreadable: list[int] = field(default_factory=list)
+    refreshed: tuple[str, ...] = ()  # the windows of domain.refresh that were read again
 
     def add(self, saved: Saved) -> None:
         self.new += len(saved.new)
@@ -69,12 +71,13 @@ class ChannelParser:
         self, channel: Channel, source: Source, peer: Peer, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
     ) -> Parsed:
         """Read to the end of the channel. What is saved stays saved, whatever happens to the rest."""
-        since = self._since(channel)
+        since, window = self._since(channel)
         if channel.requested_from is None:
             after_id = await self._begin(channel, source, peer, since)
         else:
-            after_id = min(channel.cursor_id, await self._channels.last_id_before(channel.id, since))
-        parsed = Parsed()
+            known = await self._channels.last_id_before(channel.id, since)
+            after_id = min(channel.cursor_id, max(known, channel.requested_from - 1))
+        parsed = Parsed(refreshed=covered_by(window) if window else ())
         while True:
             await before_page()
             page = await source.page_after(peer, after_id)
@@ -90,12 +93,17 @@ class ChannelParser:
         await self._finished(channel, since)
         return parsed
 
-    def _since(self, channel: Channel) -> datetime:
-        """From when on this visit reads: a first one looks back a day, later ones overlap with what was read."""
+    def _since(self, channel: Channel) -> tuple[datetime, Window | None]:
+        """From when on this visit reads: a first one looks back a day, later ones overlap with what was read.
+
+        When it is time to look at older posts again for counters, edits and deletions, the overlap is that much wider.
+        """
         now = self._clock()
         if channel.requested_from is None or channel.last_post_at is None:
-            return first_visit_since(now, self._first_visit_hours)
-        return channel.last_post_at - overlap(None, adaptive=self._adaptive)
+            return first_visit_since(now, self._first_visit_hours), WINDOWS[-1]
+        since = channel.last_post_at - overlap(None, adaptive=self._adaptive)
+        window = due_window(channel.refreshed, now)
+        return (since if window is None else min(since, now - window.age)), window
 
     async def _begin(self, channel: Channel, source: Source, peer: Peer, since: datetime) -> int:
         """Before a first visit: older posts are `not requested`, and the ledger says so."""

@@ -16,12 +16,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.album import album_is_settled
 from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, content_hash, post_id
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import albums, channels, outbox, posts
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.posts import Connection, MediaDecision, Stored
+from telegram_assistant.stores.postgres.posts import Connection, Stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.domain.modes import Mode, ModeOverride, choose_mode
+from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, choose_mode
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.errors import AssistantError, Retry, Skip
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
@@ -121,7 +121,7 @@ class Visitor:
             max_age_hours=self._rules.max_age_hours,
         )
         with bound_contextvars(channel=channel.shown, mode=decision.mode.value):
-            if decision.forced_reason is not None:
+            if decision.forced_reason not in {None, ForcedReason.NEVER_PARSED}:
                 MODE_FORCED.labels(decision.forced_reason).inc()
                 log.info("mode_forced", reason=decision.forced_reason.value)
             began = monotonic()
@@ -197,6 +197,7 @@ class Visitor:
             self._owner,
             now=now,
             parsed=parsed.new > 0,
+            refreshed=parsed.refreshed,
             # An album at the newest end may be growing: look again soon, not at the next tick.
             next_visit_at=now + ALBUM_AGAIN if parsed.albums_open else None,
         )

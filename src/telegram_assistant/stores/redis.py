@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 
 from redis.asyncio import Redis
@@ -12,6 +13,7 @@ from redis.exceptions import AuthenticationError, RedisError
 from telegram_assistant.errors import Fatal
 
 OLDEST_SERVER = (7, 0)
+CHECK_SECONDS = 10.0
 
 
 def open_redis(url: str) -> Redis:
@@ -24,8 +26,12 @@ def open_redis(url: str) -> Redis:
             socket_connect_timeout=5,
             retry=Retry(ExponentialBackoff(cap=1, base=0.05), retries=3),
         )
-    except ValueError as exc:
-        raise Fatal(f"REDIS_URL must look like redis://host:6379/0: {exc}") from exc
+    except ValueError:
+        # Without the cause: an unquoted / in a password makes a part of it look like a port, which the cause quotes.
+        raise Fatal(
+            "REDIS_URL must look like redis://:password@host:6379/0 (or rediss://, unix://), with / ? # in a password"
+            " percent-encoded (%2F %3F %23)"
+        ) from None
     return client
 
 
@@ -33,7 +39,10 @@ async def check_redis(url: str) -> None:
     """Connect once and say in one line what is wrong, if anything is."""
     client = open_redis(url)
     try:
-        version = str((await client.info("server"))["redis_version"])
+        async with asyncio.timeout(CHECK_SECONDS):
+            version = str((await client.info("server"))["redis_version"])
+    except TimeoutError as exc:
+        raise Fatal("Cannot use REDIS_URL: no answer; is the address right, and is it a Redis?") from exc
     except AuthenticationError as exc:
         raise Fatal(f"Cannot use REDIS_URL: the password is wrong or missing ({exc})") from exc
     except (RedisError, OSError) as exc:

@@ -63,13 +63,19 @@ def test_spec_8_what_an_album_says_of_itself() -> None:
     assert album.last_posted_at == NOW
 
 
+def test_an_album_is_as_young_as_its_youngest_item() -> None:
+    album = gather([replace(item(5), posted_at=LONG_AGO), item(6), replace(item(7), posted_at=LONG_AGO)])[7]
+    assert album.last_posted_at == NOW
+
+
 @pytest.mark.parametrize(
     "kinds,expected",
     [
         (["photo", "photo"], AlbumKind.PHOTO),
-        (["video", "animation"], AlbumKind.VIDEO),
+        (["video"], AlbumKind.VIDEO),
+        (["video", "animation", "video_note"], AlbumKind.VIDEO),
         (["document", "document"], AlbumKind.DOCUMENT),
-        (["audio", "audio"], AlbumKind.DOCUMENT),
+        (["document", "audio", "voice"], AlbumKind.DOCUMENT),
         (["photo", "video"], AlbumKind.MIXED),
         (["photo", "other"], AlbumKind.MIXED),
         ([], AlbumKind.MIXED),
@@ -86,6 +92,8 @@ def test_an_album_is_of_one_channel_and_one_group() -> None:
         gather([item(5), replace(item(6), channel_id=2)])
     with pytest.raises(ValueError, match="not in order"):
         Album(1, 7, (item(6), item(5)))
+    with pytest.raises(ValueError, match="doubled"):
+        Album(1, 7, (item(5), item(5)))
     with pytest.raises(ValueError, match="no items"):
         Album(1, 7, ())
 

@@ -34,6 +34,17 @@ def test_lesson_22_ids_with_and_without_the_mark_are_one(channel_id: int) -> Non
     assert parse_ref(str(channel_id)) == parse_ref(str(marked_id(channel_id))) == ChannelRef(channel_id=channel_id)
 
 
+def test_lesson_22_ids_end_where_telegram_says() -> None:
+    assert bare_id(997_852_516_352) == bare_id(-1_997_852_516_352) == 997_852_516_352
+    with pytest.raises(ValueError, match="not a channel's id"):
+        bare_id(997_852_516_353)
+
+
+@pytest.mark.parametrize("name", ["abcd", "a" * 32])
+def test_lesson_22_usernames_have_4_to_32_letters(name: str) -> None:
+    assert canonical_username(name) == name
+
+
 def test_lesson_22_the_mark_is_minus_100_before_ten_digits() -> None:
     assert marked_id(1234567890) == -1001234567890
     assert bare_id(-1001234567890) == 1234567890

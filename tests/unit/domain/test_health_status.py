@@ -92,6 +92,12 @@ def test_spec_7_3_health_needs_ticks_and_outcome(scheduler: str, parser: str, *,
     assert is_healthy(SchedulerStatus(scheduler), ParserStatus(parser)) is healthy
 
 
+def test_a_tick_that_visited_nothing_did_not_fail() -> None:
+    assert not tick(0).all_failed
+    assert tick(2, 1, 2).all_failed
+    assert not tick(2, 1).all_failed
+
+
 def test_more_failures_than_visits_are_a_contradiction() -> None:
     with pytest.raises(ValueError, match="2 channels failed but only 1"):
         tick(1, 1, 2)

@@ -68,7 +68,7 @@ def test_spec_1_3_age_is_not_fooled_by_summer_time() -> None:
 
 def test_spec_8_the_first_visit_looks_back_24_hours() -> None:
     assert first_visit_since(NOW) == datetime(2025, 10, 27, 12, tzinfo=UTC)
-    assert first_visit_since(NOW, hours=1.5) == datetime(2025, 10, 28, 10, 30, tzinfo=UTC)
+    assert first_visit_since(NOW, hours=0.5) == datetime(2025, 10, 28, 11, 30, tzinfo=UTC)
 
 
 def test_lesson_6_the_mode_carries_no_window() -> None:

@@ -169,6 +169,7 @@ def test_a_reference_is_no_part_of_a_media_value_nor_of_its_repr() -> None:
 
 
 def test_equal_reactions_are_equal_counters_in_any_order() -> None:
+    assert Counters.of(reactions={"🔥": 2, "👍": 1}).reactions == (("👍", 1), ("🔥", 2))
     assert Counters.of(reactions={"👍": 1, "🔥": 2}) == Counters.of(reactions={"🔥": 2, "👍": 1})
 
 

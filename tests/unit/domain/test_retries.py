@@ -39,6 +39,11 @@ def test_spec_1_6_the_backoff_has_a_cap() -> None:
     backoff = Backoff(base=10, factor=10, cap=500)
     assert delays(Failure.TRANSIENT, 4, backoff=backoff, max_retries=9) == [10, 100, 500, 500]
     assert backoff.delay(100_000) == 500
+    assert Backoff().delay(7) == 60
+
+
+def test_a_backoff_may_be_constant() -> None:
+    assert Backoff(base=5, factor=1, cap=5).delay(9) == 5
 
 
 @given(st.floats(0, 86_400), st.integers(1, 3), st.integers())

@@ -62,7 +62,7 @@ def test_percentile_refuses_what_has_none() -> None:
     with pytest.raises(ValueError, match="no values"):
         percentile([], 0.5)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        percentile([1.0], 95)
+        percentile([1.0], 1.5)
 
 
 @given(values, st.floats(0.01, 1))
@@ -83,8 +83,13 @@ def test_ewma_step_goes_on_from_what_was_kept() -> None:
     kept = ewma([5.0, 7.0])
     assert ewma_step(kept, 9.0) == ewma([5.0, 7.0, 9.0])
     assert ewma([]) is None
+    assert ewma([5.0, 7.0], alpha=1) == 7.0
+
+
+@pytest.mark.parametrize("alpha", [0, -0.1, 1.1])
+def test_a_weight_outside_of_its_range_is_refused(alpha: float) -> None:
     with pytest.raises(ValueError, match="weight"):
-        ewma_step(None, 1.0, alpha=0)
+        ewma_step(None, 1.0, alpha=alpha)
 
 
 def test_spec_8_fewer_than_three_intervals_are_no_statistics() -> None:

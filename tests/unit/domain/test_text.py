@@ -86,6 +86,14 @@ def test_g6_a_hidden_link_without_an_address_is_none() -> None:
     assert links_of("here", [Entity(EntityKind.TEXT_URL, 0, 4), Entity(EntityKind.TEXT_URL, 0, 4, "  ")]) == ()
 
 
+def test_a_hidden_link_may_stand_behind_one_letter_but_not_behind_none() -> None:
+    one, none = (
+        Entity(EntityKind.TEXT_URL, 0, 1, "https://a.example"),
+        Entity(EntityKind.TEXT_URL, 0, 0, "https://b.example"),
+    )
+    assert urls_of("x", [one, none]) == ("https://a.example",)
+
+
 def test_a_link_that_shows_its_address_is_not_hidden() -> None:
     url = "https://a.example"
     assert links_of(url, [Entity(EntityKind.TEXT_URL, 0, 17, url)]) == (Link(url, url),)
@@ -127,6 +135,11 @@ def test_entities_still_mean_the_same_after_nuls_went_away(before: str, after: s
     cleaned, (moved,) = clean_message(text, [marked])
     encoded = cleaned.encode("utf-16-le")
     assert encoded[2 * moved.offset : 2 * (moved.offset + moved.length)].decode("utf-16-le") == "word"
+
+
+def test_an_entity_moves_by_the_nuls_before_it() -> None:
+    text, (moved,) = clean_message("\0a\0😀\0b", [Entity(EntityKind.BOLD, 6, 1)])
+    assert (text, moved) == ("a😀b", Entity(EntityKind.BOLD, 3, 1))
 
 
 def test_an_entity_of_nothing_but_nuls_goes_with_them() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,9 +13,10 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
-from telegram_assistant.stores.postgres.posts import Connection
+from telegram_assistant.stores.postgres.posts import Connection, to_json
 
 LONGEST_ERROR = 500
+BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Channel:
     cursor_id: int
     newest_id: int
     requested_from: int | None
+    history_from: datetime | None
     last_post_at: datetime | None
     last_parsed_at: datetime | None
     last_success_at: datetime | None
@@ -41,7 +43,7 @@ class Channel:
     last_error_at: datetime | None
     failures: int
     next_visit_at: datetime | None
-    refreshed: dict[str, str]
+    refreshed: dict[str, datetime]
 
     @property
     def shown(self) -> str:
@@ -52,7 +54,9 @@ COLUMNS = ", ".join(f"channels.{name}" for name in Channel.__dataclass_fields__)
 
 
 def channel_of(row: Row[Any]) -> Channel:
-    return Channel(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
+    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
+    values["refreshed"] = {name: datetime.fromisoformat(moment) for name, moment in values["refreshed"].items()}
+    return Channel(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,15 @@ class Channels:
             due = text("SELECT count(*) FROM channels WHERE status <> 'removed' AND next_visit_at <= :now")
             return int((await connection.execute(due, {"now": now})).scalar_one())
 
+    async def make_due(self, now: datetime, channel_id: int | None = None) -> bool:
+        """Visit this channel, or all, at once: a manual trigger, or a sign that something was missed."""
+        statement = text(
+            "UPDATE channels SET next_visit_at = :now WHERE status = 'active'"
+            " AND (CAST(:id AS bigint) IS NULL OR id = :id)"
+        )
+        async with self._database.begin() as connection:
+            return bool((await connection.execute(statement, {"now": now, "id": channel_id})).rowcount)
+
     async def lease(self, owner: str, *, limit: int, now: datetime, ttl: timedelta) -> list[Channel]:
         """Take channels that are due and nobody holds: the important first, then those that wait longest."""
         statement = text(
@@ -188,14 +201,24 @@ class Channels:
         await self._finish(channel_id, owner, "next_visit_at = :next", {"next": next_visit_at})
 
     async def succeed(
-        self, channel_id: int, owner: str, *, now: datetime, parsed: bool, next_visit_at: datetime | None
+        self,
+        channel_id: int,
+        owner: str,
+        *,
+        now: datetime,
+        parsed: bool,
+        refreshed: Collection[str] = (),
+        next_visit_at: datetime | None = None,
     ) -> None:
         """last_parsed_at moves only when something was parsed (SPEC 2.3)."""
         changes = (
             "next_visit_at = :next, status = 'active', failures = 0, last_error = NULL, last_success_at = :now,"
-            " last_parsed_at = CASE WHEN :parsed THEN :now ELSE last_parsed_at END"
+            " last_parsed_at = CASE WHEN :parsed THEN :now ELSE last_parsed_at END,"
+            " refreshed = refreshed || CAST(:refreshed AS jsonb)"
         )
-        await self._finish(channel_id, owner, changes, {"next": next_visit_at, "now": now, "parsed": parsed})
+        marks = to_json({name: now.isoformat() for name in refreshed})
+        values = {"next": next_visit_at, "now": now, "parsed": parsed, "refreshed": marks}
+        await self._finish(channel_id, owner, changes, values)
 
     async def fail(
         self, channel_id: int, owner: str, *, now: datetime, error: str, dead: bool, next_visit_at: datetime | None
@@ -232,6 +255,16 @@ class Channels:
             named = [(found.name, found.last_error or "unknown") for found in rows]
         return Outcome(row.active, row.failing, row.failing_twice, row.dead, named)
 
+    async def with_holes(self, limit: int) -> list[Channel]:
+        """Channels whose history was asked for, or of whose requested ids some below the cursor are unknown."""
+        statement = text(
+            f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND (history_from IS NOT NULL"
+            " OR (requested_from <= cursor_id AND NOT coverage @> int8range(requested_from, cursor_id + 1)))"
+            " ORDER BY priority DESC, id LIMIT :limit"
+        )
+        async with self._database.connect() as connection:
+            return [channel_of(row) for row in await connection.execute(statement, {"limit": limit})]
+
     async def ledger(self, channel_id: int) -> LedgerState:
         statement = text(
             "SELECT newest_id, coalesce(requested_from, newest_id + 1) AS requested_from, coverage::text AS coverage,"
@@ -247,10 +280,29 @@ class Channels:
         async with self._database.connect() as connection:
             return int((await connection.execute(statement, {"id": channel_id, "moment": moment})).scalar() or 0)
 
+    async def set_status(self, channel_id: int, status: str, *, next_visit_at: datetime | None = None) -> None:
+        statement = text(
+            "UPDATE channels SET status = :status, failures = 0, last_error = NULL, next_visit_at = :next"
+            " WHERE id = :id"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "status": status, "next": next_visit_at})
+
+    async def set_priority(self, channel_id: int, priority: int) -> None:
+        statement = text("UPDATE channels SET priority = :priority WHERE id = :id")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "priority": priority})
+
+    async def ask_history(self, channel_id: int, since: datetime | None) -> None:
+        """Somebody wants the history from this moment on (None: all of it). Whoever reads next asks Telegram."""
+        statement = text("UPDATE channels SET history_from = least(history_from, :since) WHERE id = :id")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "since": since or BEFORE_TELEGRAM})
+
     async def request_from(self, channel_id: int, message_id: int, *, cursor_id: int | None = None) -> None:
         """Ask for the history from this id on. At the first visit the cursor starts right below it."""
         statement = text(
-            "UPDATE channels SET requested_from = least(requested_from, :first),"
+            "UPDATE channels SET requested_from = least(requested_from, :first), history_from = NULL,"
             " cursor_id = greatest(cursor_id, coalesce(:cursor, 0)) WHERE id = :id"
         )
         async with self._database.begin() as connection:

@@ -11,6 +11,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Post
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -38,14 +39,6 @@ class Stored:
     counters: Counters
     pinned: bool
     deleted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MediaDecision:
-    """Whether a file will be downloaded, and if not, why."""
-
-    status: str  # pending | skipped
-    reason: str | None = None
 
 
 def to_json(value: Any) -> str:

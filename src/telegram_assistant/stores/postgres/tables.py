@@ -113,6 +113,7 @@ channels = Table(
     Column("cursor_id", BigInteger, nullable=False, server_default=text("0")),
     Column("newest_id", BigInteger, nullable=False, server_default=text("0")),
     Column("requested_from", BigInteger),
+    _time("history_from"),  # somebody asked for history from this moment on; gone once requested_from says it
     Column("coverage", INT8MULTIRANGE, nullable=False, server_default=text("'{}'")),
     Column("captured", BigInteger, nullable=False, server_default=text("0")),
     _time("last_post_at"),

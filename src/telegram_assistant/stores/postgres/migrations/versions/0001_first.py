@@ -38,8 +38,9 @@ POLICIES = {
     "outbox": "false",
     "media_objects": "EXISTS (SELECT 1 FROM post_media m WHERE m.sha256 = media_objects.sha256)",
 }
-# What a tenant's own requests may write; everything else is read-only for them.
+# What a tenant's own requests may write, for its own users; everything else is read-only for them.
 WRITABLE = ("subscriptions", "channel_requests")
+OF_USER = "EXISTS (SELECT 1 FROM users u WHERE u.id = user_id)"
 
 
 def upgrade() -> None:
@@ -60,6 +61,7 @@ def upgrade() -> None:
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
         op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
     for table in WRITABLE:
+        op.execute(f"ALTER POLICY tenant ON {table} WITH CHECK ({POLICIES[table]} AND {OF_USER})")
         op.execute(f"GRANT INSERT, UPDATE, DELETE ON {table} TO tga_tenant")
 
 
@@ -115,6 +117,7 @@ def _create_tables() -> None:
         sa.Column("cursor_id", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("newest_id", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("requested_from", sa.BigInteger(), nullable=True),
+        sa.Column("history_from", sa.DateTime(timezone=True), nullable=True),
         sa.Column("coverage", postgresql.INT8MULTIRANGE(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("captured", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("last_post_at", sa.DateTime(timezone=True), nullable=True),

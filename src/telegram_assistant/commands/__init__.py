@@ -1,0 +1,1 @@
+"""What `tga` can do, a file per noun."""

@@ -1,0 +1,275 @@
+"""`tga channels`, `tga parse`, `tga ledger`, `tga backfill`: what is watched, and how completely."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.domain.channel import parse_ref
+from telegram_assistant.errors import Fatal
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
+
+WAIT_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.3
+
+app = typer.Typer(no_args_is_help=True, help="The channels that are watched.")
+console = Console()
+
+Reference = Annotated[str, typer.Argument(help="@name, a t.me link, or an id", metavar="CHANNEL")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.command(epilog="Example: tga channels add @durov https://t.me/telegram")
+def add(
+    channels: Annotated[list[str], typer.Argument(help="@name, a t.me link, or an id", metavar="CHANNEL...")],
+) -> None:
+    """Watch channels."""
+    for reference in channels:
+        _reference(reference)
+
+    async def work(runtime: Runtime) -> None:
+        requests = Requests(runtime.database)
+        for reference in channels:
+            await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), _reference(reference))
+        for reference in channels:
+            console.print(await _answer(requests, _reference(reference)), highlight=False)
+
+    with_runtime(work)
+
+
+async def _answer(requests: Requests, reference: str) -> str:
+    """Wait a little for the running ingest to ask Telegram."""
+    async with asyncio.timeout(WAIT_SECONDS + 1):
+        for _ in range(int(WAIT_SECONDS / POLL_SECONDS)):
+            request = await requests.get(UUID(SYSTEM_TENANT), reference)
+            if request is None or request.channel_id is not None:
+                return f"{reference}: is watched now"
+            if request.last_error and request.attempts:
+                return f"{reference}: not yet, {request.last_error}; it is tried again later (tga channels list)"
+            await asyncio.sleep(POLL_SECONDS)
+    return f"{reference}: noted; it will be looked up when the assistant runs (make run)"
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """Show every channel with its coverage, its errors, and the wishes that are still open."""
+
+    async def work(runtime: Runtime) -> None:
+        channels = Channels(runtime.database)
+        found = [(channel, await channels.ledger(channel.id)) for channel in await channels.all()]
+        wishes = await Requests(runtime.database).open()
+        if as_json:
+            rows = [
+                {
+                    "id": channel.id,
+                    "username": channel.username,
+                    "title": channel.title,
+                    "status": channel.status,
+                    "priority": channel.priority,
+                    "captured": ledger.captured,
+                    "unknown": ledger.unknown,
+                    "proven_up_to": ledger.proven_up_to,
+                    "last_success_at": channel.last_success_at and channel.last_success_at.isoformat(),
+                    "failures": channel.failures,
+                    "error": channel.last_error,
+                }
+                for channel, ledger in found
+            ]
+            open_wishes = [{"reference": wish.reference, "error": wish.last_error} for wish in wishes]
+            typer.echo(json.dumps({"channels": rows, "requests": open_wishes}, ensure_ascii=False, indent=2))
+            return
+        table = Table("channel", "title", "state", "posts", "unknown", "proven up to", "last visit", "error")
+        for channel, ledger in found:
+            table.add_row(
+                *(channel.shown, channel.title, channel.status, str(ledger.captured), str(ledger.unknown)),
+                *(str(ledger.proven_up_to), _ago(channel.last_success_at), channel.last_error or ""),
+            )
+        for wish in wishes:
+            table.add_row(wish.reference, "", "requested", "", "", "", "", wish.last_error or "")
+        console.print(table if table.row_count else "No channels yet: tga channels add @name")
+
+    with_runtime(work)
+
+
+@app.command()
+def remove(channel: Reference) -> None:
+    """Stop watching a channel; what was captured stays."""
+
+    async def work(runtime: Runtime) -> None:
+        dropped = await Requests(runtime.database).drop(UUID(SYSTEM_TENANT), _reference(channel))
+        channels = Channels(runtime.database)
+        found = await (lookup if dropped else find)(channels, channel)
+        if found is not None:
+            await channels.set_status(found.id, "removed")
+        console.print(f"{channel}: not watched any more", highlight=False)
+
+    with_runtime(work)
+
+
+@app.command()
+def revive(channel: Reference) -> None:
+    """Try a channel again that was given up (state `dead`), or watch a removed one again."""
+
+    async def work(runtime: Runtime) -> None:
+        channels = Channels(runtime.database)
+        found = await find(channels, channel)
+        await channels.set_status(found.id, "active", next_visit_at=datetime.now(UTC))
+        console.print(f"{found.shown}: is visited again at once", highlight=False)
+
+    with_runtime(work)
+
+
+@app.command(epilog="Example: tga channels priority @durov 10")
+def priority(
+    channel: Reference, value: Annotated[int, typer.Argument(help="Higher is visited first; 0 is usual.")]
+) -> None:
+    """Say how important a channel is: what is due is visited in this order."""
+
+    async def work(runtime: Runtime) -> None:
+        channels = Channels(runtime.database)
+        found = await find(channels, channel)
+        await channels.set_priority(found.id, value)
+        console.print(f"{found.shown}: priority {value}", highlight=False)
+
+    with_runtime(work)
+
+
+def parse(channel: Reference) -> None:
+    """Visit a channel now, and wait for the outcome."""
+
+    async def work(runtime: Runtime) -> None:
+        channels = Channels(runtime.database)
+        before = await find(channels, channel)
+        await channels.make_due(datetime.now(UTC), before.id)
+        for _ in range(int(PATIENCE_SECONDS / POLL_SECONDS)):
+            now = await find(channels, channel)
+            if now.last_success_at != before.last_success_at:
+                ledger = await channels.ledger(now.id)
+                console.print(
+                    f"{now.shown}: visited, {ledger.captured} posts, {ledger.unknown} ids unknown", highlight=False
+                )
+                return
+            if now.last_error_at != before.last_error_at:
+                raise Fatal(f"{now.shown}: {now.last_error}")
+            await asyncio.sleep(POLL_SECONDS)
+        raise Fatal(
+            f"{before.shown}: nobody visited it within {PATIENCE_SECONDS:.0f} s; is the assistant running (make run)?"
+        )
+
+    with_runtime(work)
+
+
+def ledger(channel: Reference, as_json: AsJson = False) -> None:
+    """Show what is known of every message id of a channel: captured, empty, unknown, or not requested."""
+
+    async def work(runtime: Runtime) -> None:
+        channels = Channels(runtime.database)
+        found = await find(channels, channel)
+        state = await channels.ledger(found.id)
+        values = {
+            "channel": found.shown,
+            "newest_id": state.newest_id,
+            "captured": state.captured,
+            "empty": state.empty,
+            "unknown": state.unknown,
+            "not_requested": state.not_requested,
+            "requested_from": state.requested_from,
+            "proven_up_to": state.proven_up_to,
+            "percent": state.percent,
+            "holes": [list(hole) for hole in state.gaps][:100],
+        }
+        if as_json:
+            typer.echo(json.dumps(values, ensure_ascii=False, indent=2))
+            return
+        table = Table("what", "ids", show_header=False)
+        for name, value in values.items():
+            table.add_row(name.replace("_", " "), str(value))
+        console.print(table)
+
+    with_runtime(work)
+
+
+def backfill(
+    channel: Reference,
+    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="From this day on (UTC).")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole history.")] = False,
+) -> None:
+    """Ask for older history, and watch it arrive. It may be interrupted: the running assistant goes on with it."""
+    if (since is None) == (not everything):
+        raise Fatal("say either --since 2024-01-01 or --all")
+
+    async def work(runtime: Runtime) -> None:
+        channels = Channels(runtime.database)
+        found = await find(channels, channel)
+        if found.requested_from is None:
+            raise Fatal(f"{found.shown} was not visited yet: try again after its first visit (tga parse {channel})")
+        await channels.ask_history(found.id, None if since is None else since.replace(tzinfo=UTC))
+        await _watch_backfill(channels, found)
+
+    with_runtime(work)
+
+
+async def _watch_backfill(channels: Channels, channel: Channel) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task(channel.shown, total=None)
+        quiet = 0.0
+        last = -1
+        while quiet < PATIENCE_SECONDS:
+            state = await channels.ledger(channel.id)
+            fresh = await channels.get(channel.id)
+            total = state.newest_id + 1 - state.requested_from
+            progress.update(bar, total=total, completed=total - state.unknown)
+            if state.unknown == 0 and (fresh is None or fresh.history_from is None):
+                return
+            quiet = 0.0 if state.unknown != last else quiet + POLL_SECONDS
+            last = state.unknown
+            await asyncio.sleep(POLL_SECONDS)
+    console.print(
+        "No progress for a minute. It goes on when the assistant runs (make run): tga ledger shows how far it is."
+    )
+
+
+async def find(channels: Channels, reference: str) -> Channel:
+    """The channel that somebody means, or an error that says how to add it."""
+    found = await lookup(channels, reference)
+    if found is None:
+        raise Fatal(f"{reference} is not watched: add it with tga channels add {reference}")
+    return found
+
+
+async def lookup(channels: Channels, reference: str) -> Channel | None:
+    ref = parse_ref(_reference(reference))
+    if ref.username is not None:
+        return await channels.by_username(ref.username)
+    return None if ref.channel_id is None else await channels.get(ref.channel_id)
+
+
+def _reference(text: str) -> str:
+    try:
+        return str(parse_ref(text))
+    except ValueError as exc:
+        raise Fatal(str(exc)) from exc
+
+
+def _ago(moment: datetime | None) -> str:
+    if moment is None:
+        return "never"
+    seconds = int((datetime.now(UTC) - moment).total_seconds())
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {name} ago"
+    return f"{seconds} s ago"

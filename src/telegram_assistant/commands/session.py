@@ -1,0 +1,35 @@
+"""How a command reaches the stores: of the `tga up` that runs here, of the addresses in the settings, or its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+from rich.console import Console
+
+from telegram_assistant.config import Settings, load_settings
+from telegram_assistant.log import configure_logging
+from telegram_assistant.progress import Steps
+from telegram_assistant.runtime import Runtime, start_runtime
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def opened(settings: Settings, steps: Steps) -> AsyncIterator[Runtime]:
+    async with AsyncExitStack() as stack:
+        yield await start_runtime(settings, steps, stack, join=True)
+
+
+def with_runtime(work: Callable[[Runtime], Awaitable[T]]) -> T:
+    """Run a command's work with everything it needs, and nothing on the screen but its own output."""
+    settings = load_settings()
+    configure_logging(json=settings.log_format == "json", level="WARNING")
+
+    async def main() -> T:
+        async with opened(settings, Steps(Console(quiet=True))) as runtime:
+            return await work(runtime)
+
+    return asyncio.run(main())

@@ -1,0 +1,229 @@
+"""The accounts that read: each channel gets one that can, and work moves on when an account must wait or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from itertools import count
+from math import inf
+from time import monotonic
+from typing import Any
+
+from telegram_assistant.domain.channel import ChannelRef
+from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.ingest.directory import Directory
+from telegram_assistant.ingest.reader import AccountSource, ChannelReader, Search
+from telegram_assistant.ingest.roster import Roster
+from telegram_assistant.ingest.seats import READING, RESOLVING, REST_SECONDS, Opener, Seat, is_stale_hash
+from telegram_assistant.ingest.source import ChannelInfo, Peer, Source, SourceError
+from telegram_assistant.log import get_logger
+from telegram_assistant.stores.postgres.accounts import TelegramAccounts
+from telegram_assistant.stores.postgres.channels import Channel, Channels
+
+MOVE_AFTER = 30.0  # a shorter flood is cheaper than asking for the username with another account
+DENIED_SECONDS = 3600.0  # an account that may not read a channel is not tried there for so long
+RED_AFTER = 300.0  # every account waits for longer than this: nothing is captured, and health says so
+
+# When nobody can read a channel, the error that leaves most hope is the one to act on.
+HOPE = (Failure.FLOOD, Failure.TRANSIENT, Failure.CHANNEL_PRIVATE, Failure.GONE, Failure.FATAL, Failure.ACCOUNT)
+
+log = get_logger(__name__)
+
+
+class AccountPool:
+    """All accounts of the system, as one. Each connects when it is first needed."""
+
+    def __init__(
+        self,
+        store: TelegramAccounts,
+        channels: Channels,
+        opener: Opener,
+        *,
+        clock: Callable[[], datetime],
+        paced: bool = True,
+        session: str | None = None,
+        ticks: Callable[[], float] = monotonic,
+    ) -> None:
+        self._store = store
+        self._channels = channels
+        self._ticks = ticks
+        self._roster = Roster(store, opener, clock=clock, paced=paced, session=session, ticks=ticks)
+        self._directory = Directory(ticks)
+        self._denied: dict[tuple[int, str], tuple[float, SourceError]] = {}  # by channel and account
+        self._turns = count(1)
+
+    async def start(self) -> None:
+        """Read the accounts. Raises Fatal when their sessions cannot be opened with our key."""
+        await self._roster.start()
+
+    async def close(self) -> None:
+        """Disconnect all; requests under way end with SourceError."""
+        await self._roster.close()
+
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:
+        """Who reads this channel now. The source changes accounts by itself where it has to."""
+        await self._roster.refresh()
+        search = Search(channel, dict(channel.access_hash))
+        source, peer = await self._place(search, {})
+        return ChannelReader(self, source, priority, search, peer), peer
+
+    async def resolve(self, ref: ChannelRef) -> tuple[str, ChannelInfo]:
+        """What somebody means, and the account that was told. Store its access hash under that account."""
+        await self._roster.refresh()
+        if known := await self._known(ref):
+            return known
+        errors: list[SourceError] = []
+        for seat in sorted(self._roster.usable, key=lambda seat: seat.load(RESOLVING, self._ticks())):
+            try:
+                return seat.id, await self._look_up(seat, ref)
+            except SourceError as exc:
+                await self.failed(seat.id, exc)
+                errors.append(exc)
+                if exc.failure is Failure.GONE:
+                    break  # true for every account, and each question is dear
+        raise self._nobody(str(ref), errors)
+
+    async def live(self, account_id: str) -> Source:
+        """A connection of its own for `updates`; the one that was opened before is closed."""
+        await self._roster.refresh()
+        seat = self._roster.seats.get(account_id)
+        if seat is None or not seat.usable:
+            raise SourceError(Failure.ACCOUNT, "this account cannot be used any more: log in again with `tga login`")
+        return AccountSource(self, await self._roster.live(seat), Priority.LIVE)
+
+    async def active(self) -> list[str]:
+        """The accounts that can be used now."""
+        await self._roster.refresh()
+        return [seat.id for seat in self._roster.usable]
+
+    async def failed(self, account_id: str, exc: SourceError) -> None:
+        """Hear of a failure: one of the account itself is stored, after a lost connection others go first."""
+        seat = self._roster.seats.get(account_id)
+        if seat is None:
+            return
+        if exc.failure is Failure.ACCOUNT:
+            await self._roster.end(seat, exc)
+        elif exc.failure is Failure.TRANSIENT:
+            seat.resting_until = self._ticks() + REST_SECONDS
+
+    async def move(self, search: Search, account_id: str, tried: dict[str, SourceError]) -> tuple[Source, Peer]:
+        """Where a reader goes on after this account failed."""
+        exc, channel = tried[account_id], search.channel
+        if exc.failure is Failure.CHANNEL_PRIVATE:
+            self._denied[channel.id, account_id] = (self._ticks() + DENIED_SECONDS, exc)
+        elif is_stale_hash(exc):
+            if channel.username and account_id not in search.renewed:
+                await self._forget_hash(search, account_id)
+                del tried[account_id]
+        elif exc.failure not in {Failure.ACCOUNT, Failure.FLOOD}:
+            raise exc
+        source, peer = await self._place(search, tried)
+        if source.account_id != account_id:
+            log.info("account_changed", channel=channel.shown, account=source.account_id, reason=str(exc))
+        return source, peer
+
+    async def report(self) -> dict[str, Any]:
+        """For health: ok while some account can read, or can do so within minutes."""
+        waits = [seat.budget.flood_seconds(READING) for seat in self._roster.usable]
+        error = None
+        if not waits:
+            error = "no Telegram account can be used: run `tga login`"
+        elif min(waits) > RED_AFTER:
+            error = f"Telegram makes every account wait; the first is free in {min(waits):.0f} s"
+        return {"status": "failing" if error else "ok", "error": error, "accounts": self._roster.report()}
+
+    async def _place(self, search: Search, tried: dict[str, SourceError]) -> tuple[Source, Peer]:
+        for seat in self._candidates(search, tried):
+            try:
+                source = self._roster.reading(seat)
+                peer = await self._peer(seat, search)
+            except SourceError as exc:
+                await self.failed(seat.id, exc)
+                tried[seat.id] = exc
+            else:
+                seat.handed = next(self._turns)
+                return source, peer
+        raise self._nobody(search.channel.shown, list(tried.values()), search.hashes)
+
+    def _candidates(self, search: Search, tried: dict[str, SourceError]) -> list[Seat]:
+        """Who can read the channel, the best first; why others cannot is added to `tried`."""
+        now = self._ticks()
+        knowing: list[Seat] = []
+        asking: list[Seat] = []
+        for seat in self._roster.usable:
+            knows = seat.id in search.hashes
+            if seat.id in tried or not (knows or search.channel.username):
+                continue  # a private channel is read by those who have joined it
+            until, denial = self._denied.get((search.channel.id, seat.id), (now, None))
+            obstacle = denial if until > now else seat.flood(READING) if knows else seat.flood(READING, RESOLVING)
+            if obstacle is not None:
+                tried[seat.id] = obstacle
+            else:
+                (knowing if knows else asking).append(seat)
+        waits = [exc.flood_seconds for account_id, exc in tried.items() if account_id in search.hashes]
+        if min((seconds for seconds in waits if seconds is not None), default=inf) <= MOVE_AFTER:
+            asking = []
+        knowing.sort(key=lambda seat: seat.load(READING, now))
+        asking.sort(key=lambda seat: seat.load(RESOLVING, now))
+        return knowing + asking
+
+    async def _peer(self, seat: Seat, search: Search) -> Peer:
+        channel = search.channel
+        if seat.id not in search.hashes:
+            info = await self._look_up(seat, ChannelRef(username=channel.username))
+            if info.id != channel.id:
+                raise SourceError(Failure.GONE, f"{channel.shown} is the name of another channel now: {info.title}")
+            await self._store.remember_hash(seat.id, channel.id, info.access_hash)
+            search.hashes[seat.id] = info.access_hash
+        return Peer(channel.id, search.hashes[seat.id])
+
+    async def _forget_hash(self, search: Search, account_id: str) -> None:
+        stale = search.hashes.pop(account_id)
+        search.renewed.add(account_id)
+        self._directory.forget(account_id, ChannelRef(username=search.channel.username))
+        log.info("access_hash_stale", channel=search.channel.shown, account=account_id)
+        await self._store.forget_hash(account_id, search.channel.id, stale)
+
+    async def _look_up(self, seat: Seat, ref: ChannelRef) -> ChannelInfo:
+        return await self._directory.look_up(self._roster.reading(seat), ref)
+
+    async def _known(self, ref: ChannelRef) -> tuple[str, ChannelInfo] | None:
+        """A channel that we have already, if an account of now can read it."""
+        if ref.username is not None:
+            channel = await self._channels.by_username(ref.username)
+        elif ref.channel_id is not None:
+            channel = await self._channels.get(ref.channel_id)
+        else:
+            return None
+        able = [seat.id for seat in self._roster.usable if channel is not None and seat.id in channel.access_hash]
+        if channel is None or not able:
+            return None
+        info = ChannelInfo(
+            id=channel.id,
+            title=channel.title,
+            username=channel.username,
+            access_hash=channel.access_hash[able[0]],
+            is_private=channel.username is None,
+            linked_id=channel.linked_id,
+        )
+        return able[0], info
+
+    def _nobody(self, shown: str, errors: list[SourceError], hashes: Collection[str] = ()) -> SourceError:
+        if not self._roster.usable and self._roster.given_error is not None:
+            errors = [*errors, self._roster.given_error]
+        for failure in HOPE:
+            found = [exc for exc in errors if exc.failure is failure]
+            if found:
+                best = min(found, key=lambda exc: exc.flood_seconds or 0.0)
+                text = f"no Telegram account can read {shown} now: {best}"
+                return SourceError(failure, text, flood_seconds=best.flood_seconds)
+        if not self._roster.usable:
+            return SourceError(Failure.ACCOUNT, f"no Telegram account can read {shown}: run `tga login`")
+        for seat in self._roster.seats.values():
+            if seat.id in hashes:
+                reason = seat.trouble or seat.account.last_error or seat.account.status
+                return SourceError(Failure.ACCOUNT, f"the account that can read {shown} is of no use: {reason}")
+        return SourceError(
+            Failure.CHANNEL_PRIVATE, f"none of the Telegram accounts has joined {shown}: log in with one that has"
+        )

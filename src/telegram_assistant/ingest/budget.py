@@ -1,0 +1,173 @@
+"""An account's budget: every request waits its turn, and what Telegram forbids for a while is not asked at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import count
+from time import monotonic
+from typing import Any, TypeAlias
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from telegram_assistant.domain.moments import as_utc
+from telegram_assistant.domain.pacing import Pace, Priority, rank, warm_up
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import FLOOD_UNTIL, FLOODS, REQUESTS
+from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
+
+SHORT_FLOOD = 3.0  # seconds that are waited here; for a longer flood the caller has better things to do
+PATIENCE = 30.0  # the same for our own pacing
+
+log = get_logger(__name__)
+
+Place: TypeAlias = tuple[float, int]  # rank, and the order of arrival among equals
+
+_priority: ContextVar[Priority] = ContextVar("priority", default=Priority.VISIT)
+
+
+@contextmanager
+def working_at(priority: Priority) -> Iterator[None]:
+    """Requests made inside have this priority. Not around a `yield`: it would reach into whoever iterates."""
+    token = _priority.set(priority)
+    try:
+        yield
+    finally:
+        _priority.reset(token)
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those who wait for one method."""
+
+    pace: Pace
+    waiting: list[Place] = field(default_factory=list)
+
+    def ahead_of(self, mine: Place) -> int:
+        return sum(other < mine for other in self.waiting)
+
+
+class Budget:
+    """The gate of one account: paces its requests, and remembers its floods across restarts."""
+
+    def __init__(
+        self,
+        account: Account,
+        store: TelegramAccounts,
+        *,
+        clock: Callable[[], datetime],
+        paced: bool = True,
+        ticks: Callable[[], float] = monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._account_id = account.id
+        self._since = account.created_at
+        self._store = store
+        self._clock = clock
+        self._paced = paced
+        self._ticks = ticks
+        self._sleep = sleep
+        self._floods: dict[str, datetime] = {}
+        self._lines: dict[str, _Line] = {}
+        self._requests: Counter[str] = Counter()
+        self._arrivals = count()
+        self.merge(account.floods)
+
+    async def __call__(self, method: str) -> None:
+        """Return when the request may be made. Raises a flood without asking when the wait is long."""
+        await self._flood_over(method)
+        if self._paced:
+            await self._turn(method)
+            await self._flood_over(method)  # one may have come while we waited
+        self._requests[method] += 1
+        REQUESTS.labels(self._account_id, method).inc()
+
+    async def flooded(self, method: str, seconds: float) -> None:
+        """Telegram asks to wait."""
+        now = self._clock()
+        until = now + timedelta(seconds=seconds)
+        self.merge({method: until})
+        FLOODS.labels(self._account_id, method).inc()
+        log.warning("flood", account=self._account_id, method=method, seconds=seconds, until=until.isoformat())
+        if seconds <= SHORT_FLOOD:
+            return  # over before anybody could restart
+        try:
+            await self._store.remember_flood(self._account_id, method, until=until, now=now)
+        except (OSError, SQLAlchemyError):
+            # The caller must hear of the flood, not of the database; this process remembers it anyway.
+            log.exception("flood_not_stored", account=self._account_id, method=method)
+
+    def merge(self, floods: Mapping[str, datetime]) -> None:
+        """Take over what another process of ours was told; a wait never gets shorter."""
+        for method, until in floods.items():
+            known = self._floods.get(method)
+            if until > self._clock() and (known is None or until > known):
+                self._floods[method] = as_utc(until)
+                FLOOD_UNTIL.labels(self._account_id, method).set(until.timestamp())
+
+    def flood_seconds(self, method: str) -> float:
+        """How long this method must not be asked; 0 when it may be."""
+        until = self._floods.get(method)
+        if until is None:
+            return 0.0
+        left = (until - self._clock()).total_seconds()
+        if left <= 0:
+            del self._floods[method]
+            return 0.0
+        return left
+
+    def expected_wait(self, method: str) -> float:
+        """Seconds that a request made now would wait, by floods, pacing and those who wait already."""
+        waiting = self._lines.get(method)
+        paced = 0.0
+        if self._paced and waiting is not None:
+            paced = waiting.pace.expected_wait(self._ticks(), ahead=len(waiting.waiting), slower=self._slower())
+        return max(paced, self.flood_seconds(method))
+
+    def snapshot(self) -> dict[str, Any]:
+        """For health: what must wait and until when, who waits, and what was asked since the start."""
+        floods = {method: until.isoformat() for method, until in self._floods.items() if self.flood_seconds(method)}
+        waiting = {method: len(line.waiting) for method, line in self._lines.items() if line.waiting}
+        return {"floods": floods, "waiting": waiting, "requests": dict(self._requests)}
+
+    async def _flood_over(self, method: str) -> None:
+        while left := self.flood_seconds(method):
+            if left > SHORT_FLOOD:
+                raise SourceError(
+                    Failure.FLOOD,
+                    f"{method} is not asked: Telegram told this account to wait until"
+                    f" {self._floods[method].isoformat(timespec='seconds')}",
+                    flood_seconds=left,
+                )
+            await self._sleep(left)
+
+    async def _turn(self, method: str) -> None:
+        line = self._lines.get(method)
+        if line is None:
+            line = self._lines[method] = _Line(Pace.of(method))
+        mine = (rank(_priority.get(), self._ticks()), next(self._arrivals))
+        line.waiting.append(mine)
+        try:
+            while (seconds := self._expected(line, mine)) > 0:
+                if seconds > PATIENCE:
+                    raise SourceError(
+                        Failure.FLOOD, f"{method} was asked too often: our own limit", flood_seconds=seconds
+                    )
+                await self._sleep(seconds)
+            line.pace = line.pace.asked(self._ticks(), slower=self._slower())
+        finally:
+            line.waiting.remove(mine)
+
+    def _expected(self, line: _Line, mine: Place) -> float:
+        # Asked again after each sleep: somebody more urgent may have come, or somebody ahead may have given up.
+        return line.pace.expected_wait(self._ticks(), ahead=line.ahead_of(mine), slower=self._slower())
+
+    def _slower(self) -> float:
+        return warm_up(self._clock() - self._since)

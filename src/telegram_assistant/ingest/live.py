@@ -1,0 +1,109 @@
+"""Live updates: posts, edits and deletions of joined channels within seconds. Polling stays the proof.
+
+An update proves one id and nothing else. After an interruption the channel is visited at once, because edits and
+deletions that happened meanwhile may never be told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Protocol
+
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.errors import Skip
+from telegram_assistant.ingest.saver import Reading, Saver
+from telegram_assistant.ingest.source import Deleted, Interrupted, LiveUpdate, NewPost, Source, SourceError
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import LIVE_UPDATES
+from telegram_assistant.stores.postgres.channels import Channels
+
+LOOK_SECONDS = 5.0  # how soon a new account is listened to
+AGAIN_SECONDS = 10.0  # after a failure of one account
+
+log = get_logger(__name__)
+
+
+class LiveAccounts(Protocol):
+    """The accounts that can listen, and a connection of its own for each."""
+
+    async def active(self) -> list[str]: ...
+
+    async def live(self, account_id: str) -> Source: ...
+
+
+class LiveReaders:
+    """A supervised job: one listener per account, as accounts come and go."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        saver: Saver,
+        accounts: LiveAccounts,
+        *,
+        clock: Callable[[], datetime],
+        due: asyncio.Event,
+    ) -> None:
+        self._channels = channels
+        self._saver = saver
+        self._accounts = accounts
+        self._clock = clock
+        self._due = due
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        listeners: dict[str, asyncio.Future[Any]] = {}
+        try:
+            while True:
+                active = await self._accounts.active()
+                for account_id in active:
+                    if account_id not in listeners or listeners[account_id].done():
+                        listeners[account_id] = asyncio.ensure_future(self._listen(account_id, task))
+                for account_id in set(listeners) - set(active):
+                    listeners.pop(account_id).cancel()
+                task.progress()
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            for listener in listeners.values():
+                listener.cancel()
+            await asyncio.gather(*listeners.values(), return_exceptions=True)
+
+    async def _listen(self, account_id: str, task: Task) -> None:
+        """Until it fails; then everything is visited again, for nobody knows what was missed."""
+        try:
+            source = await self._accounts.live(account_id)
+            await self._look_again(None)
+            async for update in source.updates():
+                await self.take(update)
+                task.progress()
+        except SourceError as exc:
+            log.warning("live_interrupted", account=account_id, reason=str(exc))
+        except Exception:
+            log.exception("live_failed", account=account_id)
+        await asyncio.sleep(AGAIN_SECONDS)
+
+    async def take(self, update: LiveUpdate) -> None:
+        LIVE_UPDATES.labels(type(update).__name__).inc()
+        match update:
+            case NewPost(post):
+                ids = Coverage.of_ids([post.message_id])
+                reading = Reading(channel_id=post.channel_id, posts=(post,), proven=ids, newest_id=post.message_id)
+                await self._save(reading)
+            case Deleted(channel_id, message_ids):
+                await self._save(Reading(channel_id=channel_id, posts=(), proven=Coverage.of_ids(message_ids)))
+            case Interrupted(channel_id):
+                await self._look_again(channel_id)
+
+    async def _save(self, reading: Reading) -> None:
+        try:
+            saved = await self._saver.save(reading)
+        except Skip:
+            return  # a channel that the account has joined and nobody watches
+        if saved.albums_open:
+            await self._look_again(reading.channel_id)
+
+    async def _look_again(self, channel_id: int | None) -> None:
+        await self._channels.make_due(self._clock(), channel_id)
+        self._due.set()

@@ -1,0 +1,69 @@
+"""Turns wishes into channels: asks Telegram what somebody means by @name, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.channel import ChannelRef, parse_ref
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.ingest.source import ChannelInfo, SourceError
+from telegram_assistant.log import get_logger
+from telegram_assistant.stores.postgres.requests import Request, Requests
+
+HOLD = timedelta(minutes=2)
+IDLE_SECONDS = 1.0
+FIRST_DELAY = timedelta(minutes=1)
+LONGEST_DELAY = timedelta(hours=6)
+
+log = get_logger(__name__)
+
+
+class Resolver(Protocol):
+    """Whoever can look a channel up, and which account did."""
+
+    async def resolve(self, ref: ChannelRef) -> tuple[str, ChannelInfo]: ...
+
+
+class Fulfilment:
+    """A supervised job beside the visits."""
+
+    def __init__(
+        self, requests: Requests, resolver: Resolver, *, clock: Callable[[], datetime], due: asyncio.Event
+    ) -> None:
+        self._requests = requests
+        self._resolver = resolver
+        self._clock = clock
+        self._due = due
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        while True:
+            await self.step()
+            task.progress()
+            await asyncio.sleep(IDLE_SECONDS)
+
+    async def step(self) -> int:
+        taken = await self._requests.take(now=self._clock(), hold=HOLD, limit=10)
+        for request in taken:
+            await self._fulfil(request)
+        return len(taken)
+
+    async def _fulfil(self, request: Request) -> None:
+        try:
+            account_id, info = await self._resolver.resolve(parse_ref(request.reference))
+        except SourceError as exc:
+            delay = min(FIRST_DELAY * 2 ** min(request.attempts, 16), LONGEST_DELAY)
+            if exc.failure is Failure.FLOOD:
+                delay = timedelta(seconds=(exc.flood_seconds or 0) + 1)
+            elif exc.failure is Failure.TRANSIENT:
+                delay = timedelta(seconds=min(2**request.attempts, 60))
+            log.warning("channel_request_failed", reference=request.reference, reason=str(exc))
+            await self._requests.fail(request, str(exc), next_attempt_at=self._clock() + delay)
+            return
+        await self._requests.fulfil(request, info, account_id, self._clock())
+        self._due.set()
+        log.info("channel_added", reference=request.reference, channel=info.title)

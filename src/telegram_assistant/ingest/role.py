@@ -1,0 +1,154 @@
+"""The ingest role, wired: scheduler, visits, relay, wishes, holes, media and live updates over one pool of accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.config import Settings, TelegramServer
+from telegram_assistant.domain.media_rules import MediaRules, decide
+from telegram_assistant.domain.modes import ModeOverride
+from telegram_assistant.errors import Fatal
+from telegram_assistant.ingest.accounts import AccountPool
+from telegram_assistant.ingest.backfill import Backfill
+from telegram_assistant.ingest.budget import Budget
+from telegram_assistant.ingest.holes import HoleFiller
+from telegram_assistant.ingest.live import LiveReaders
+from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
+from telegram_assistant.ingest.parser import ChannelParser
+from telegram_assistant.ingest.relay import Relay
+from telegram_assistant.ingest.requests import Fulfilment
+from telegram_assistant.ingest.saver import Saver
+from telegram_assistant.ingest.scheduler import Scheduler
+from telegram_assistant.ingest.visits import Visitor, VisitRules
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_client import open_client
+from telegram_assistant.stores.media import MediaStore
+from telegram_assistant.stores.postgres.accounts import TelegramAccounts
+from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.media import MediaQueue
+from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.sealed import Sealer
+
+PATIENCE = 120.0  # seconds without progress after which a job counts as stuck; a long page or file is within it
+
+
+def client_maker(settings: Settings) -> Callable[..., Any]:
+    """Makes clients of Telegram as the settings say; what is left to say is the session and its purpose."""
+    if settings.telegram_api_id is None or settings.telegram_api_hash is None:
+        raise Fatal("TELEGRAM_API_ID and TELEGRAM_API_HASH are not set")
+    return partial(
+        open_client,
+        api_id=settings.telegram_api_id,
+        api_hash=settings.telegram_api_hash.get_secret_value(),
+        server=TelegramServer.parse(settings.telegram_server) if settings.telegram_server else None,
+        rsa_key_pem=_read_key(settings.telegram_rsa_key),
+    )
+
+
+def login_client(settings: Settings) -> Any:
+    """A client that may sign in, and nothing else."""
+    return client_maker(settings)(purpose="login")
+
+
+class Opener:
+    """Makes the accounts' connections; nothing is connected yet."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._make = client_maker(settings)
+
+    def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramSource:
+        client = self._make(session=session, purpose="live" if live else "read")
+        return TelegramSource(client, account_id, gate=gate)
+
+
+def _read_key(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Fatal(f"Cannot read TELEGRAM_RSA_KEY ({path}): {exc}; it must be a PEM file") from exc
+
+
+def open_accounts(runtime: Runtime) -> TelegramAccounts:
+    """The accounts' sessions, sealed with the configured key or with one of the data folder."""
+    key = runtime.settings.tga_secret_key
+    return TelegramAccounts(
+        runtime.database, Sealer(key.get_secret_value() if key else runtime.folder.secret("session.key"))
+    )
+
+
+def _visitor(settings: Settings, runtime: Runtime, channels: Channels, saver: Saver, pool: AccountPool) -> Visitor:
+    rules = VisitRules(
+        override=ModeOverride(settings.parser_mode_override),
+        incremental_enabled=settings.feature_incremental_parsing_enabled,
+        max_age_hours=settings.lpa_max_age_hours,
+        retry_max=settings.parser_retry_max,
+        concurrency=settings.parser_max_concurrency,
+    )
+    parser = ChannelParser(
+        channels, saver, runtime.redis, clock=runtime.clock, adaptive=settings.feature_adaptive_thresholds_enabled
+    )
+    return Visitor(channels, parser, pool, owner=settings.hostname, rules=rules, clock=runtime.clock)
+
+
+async def start_ingest(runtime: Runtime) -> None:
+    """Build and start everything that captures."""
+    settings, clock, owner = runtime.settings, runtime.clock, runtime.settings.hostname
+    channels = Channels(runtime.database)
+    media_rules = MediaRules()
+    saver = Saver(
+        runtime.database,
+        clock=clock,
+        decide_media=partial(decide, rules=media_rules),
+        retention=settings.retention_deleted,
+    )
+    session = settings.telegram_session
+    pool = AccountPool(
+        open_accounts(runtime),
+        channels,
+        Opener(settings),
+        clock=clock,
+        paced=not runtime.demo,
+        session=session.get_secret_value() if session else None,
+    )
+    await pool.start()
+    runtime.stack.push_async_callback(pool.close)
+    visitor = _visitor(settings, runtime, channels, saver, pool)
+    scheduler = Scheduler(
+        channels,
+        runtime.redis,
+        owner=owner,
+        interval=settings.parser_scheduler_interval_sec,
+        clock=clock,
+        due=visitor.wake,
+    )
+    media = MediaProcessor(
+        MediaQueue(runtime.database),
+        channels,
+        MediaStore.open(runtime.folder.path / "media"),
+        pool,
+        rules=DownloadRules(media=media_rules),
+        clock=clock,
+    )
+    holes = Backfill(channels, HoleFiller(channels, saver), pool, runtime.redis, owner=owner, clock=clock)
+    wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
+    live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
+    for name, job in (
+        ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed).run),
+        ("visits", visitor.run),
+        ("requests", wishes.run),
+        ("scheduler", scheduler.run),
+        ("live", live.run),
+        ("backfill", holes.run),
+        ("media", media.run),
+    ):
+        await runtime.start_task(name, job, patience=PATIENCE)
+    runtime.health.sections["scheduler"] = scheduler.report
+    runtime.health.sections["parser"] = scheduler.report_parser
+    runtime.health.sections["accounts"] = pool.report

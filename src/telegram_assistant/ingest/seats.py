@@ -1,0 +1,103 @@
+"""An account at work in this process: its row, its budget, its connections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.ingest.budget import SHORT_FLOOD, Budget
+from telegram_assistant.ingest.source import Source, SourceError
+from telegram_assistant.stores.postgres.accounts import Account, AccountStatus
+
+READING = "messages.getHistory"
+RESOLVING = "contacts.resolveUsername"
+REST_SECONDS = 30.0  # after a lost connection others go first for a while
+
+# Telegram's own words, which stand in every error's text.
+_BANNED = ("USER_DEACTIVATED", "PHONE_NUMBER_BANNED", "FROZEN_METHOD_INVALID", "FROZEN_PARTICIPANT_MISSING")
+_STALE_HASH = ("CHANNEL_INVALID", "PEER_ID_INVALID")
+
+
+class Identity(Protocol):
+    """Whose account it is."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+class Connection(Source, Protocol):
+    """A source that connects by itself when asked, and again after a failure."""
+
+    async def me(self) -> Identity: ...
+
+    async def close(self) -> None: ...
+
+
+class Opener(Protocol):
+    """Makes a source from a session; nothing is connected yet. Raises Fatal for what is no session."""
+
+    def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> Connection: ...
+
+
+def is_stale_hash(exc: SourceError) -> bool:
+    """Telegram does not know the channel by the hash that we gave."""
+    return exc.failure is Failure.GONE and any(code in str(exc) for code in _STALE_HASH)
+
+
+def verdict(exc: SourceError) -> AccountStatus:
+    """What an account is after it failed for good."""
+    return "banned" if any(code in str(exc) for code in _BANNED) else "revoked"
+
+
+@dataclass(slots=True)
+class Seat:
+    """One account. It stays when the account fails, so that health can show it."""
+
+    account: Account
+    budget: Budget
+    trouble: str | None = None  # why this process cannot use an account that is active
+    reading: Connection | None = None
+    live: Connection | None = None
+    handed: int = 0  # grows with each use; the seat that waits longest is next
+    resting_until: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return self.account.id
+
+    @property
+    def usable(self) -> bool:
+        return self.account.status == "active" and self.trouble is None
+
+    def load(self, method: str, now: float) -> tuple[bool, float, int]:
+        """The lowest is asked first."""
+        return (self.resting_until > now, self.budget.expected_wait(method), self.handed)
+
+    def flood(self, *methods: str) -> SourceError | None:
+        """The longest flood that stands in the way of these methods."""
+        seconds, method = max((self.budget.flood_seconds(method), method) for method in methods)
+        if seconds <= SHORT_FLOOD:
+            return None
+        return SourceError(
+            Failure.FLOOD, f"{self.account.name} must wait {seconds:.0f} s before {method}", flood_seconds=seconds
+        )
+
+    async def close(self) -> None:
+        for connection in (self.reading, self.live):
+            if connection is not None:
+                await connection.close()
+        self.reading = self.live = None
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "name": self.account.name,
+            "status": self.account.status if self.trouble is None else "unusable",
+            "last_error": self.trouble or self.account.last_error,
+            "opened": self.reading is not None,
+            **self.budget.snapshot(),
+        }

@@ -1,0 +1,136 @@
+"""What every role and command stands on: engines (ours where none is configured), schema, clients.
+
+Together with `app.py`, which builds the roles, this is the composition root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from redis.asyncio import Redis
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.bus.supervisor import Job, Supervisor, Task
+from telegram_assistant.config import Settings
+from telegram_assistant.embedded.folder import DataFolder, Running
+from telegram_assistant.embedded.postgres import EmbeddedPostgres
+from telegram_assistant.embedded.valkey import EmbeddedValkey
+from telegram_assistant.errors import Retry
+from telegram_assistant.health import Health
+from telegram_assistant.progress import Steps
+from telegram_assistant.stores.postgres.database import check_server, open_database
+from telegram_assistant.stores.postgres.migrate import migrate
+from telegram_assistant.stores.redis import check_redis, open_redis
+
+
+def utc_now() -> datetime:
+    """The clock of the running system; everything below takes one as an argument."""
+    return datetime.now(UTC)
+
+
+class Engine(Protocol):
+    """An engine that we start ourselves."""
+
+    name: str
+    title: str
+
+    @property
+    def url(self) -> str: ...
+    async def start(self) -> None: ...
+    async def wait(self) -> int: ...
+    async def stop(self) -> None: ...
+
+
+@dataclass
+class Runtime:
+    """What roles are built from. The stack undoes it all in reverse order."""
+
+    settings: Settings
+    steps: Steps
+    folder: DataFolder
+    supervisor: Supervisor
+    health: Health
+    stack: AsyncExitStack
+    database: AsyncEngine
+    redis: Redis
+    running: Running
+    joined: bool  # the engines belong to a `tga up` that was there before
+    clock: Callable[[], datetime] = utc_now
+
+    @property
+    def demo(self) -> bool:
+        return self.health.demo
+
+    async def start_task(self, name: str, job: Job, *, patience: float | None = None) -> Task:
+        self.stack.push_async_callback(self.supervisor.stop, [name])
+        return await self.supervisor.start(name, job, patience=patience)
+
+
+async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack, *, join: bool = False) -> Runtime:
+    """Start what is not configured. With `join` use the engines of the `tga up` that runs on this data folder."""
+    supervisor = Supervisor()
+    folder = DataFolder(settings.tga_data_dir, min_free_mb=settings.tga_min_free_disk_mb)
+    running = folder.running() if join else None
+    joined = running is not None
+    if running is None:
+        running = await _start_engines(settings, steps, supervisor, stack, folder)
+
+    database = open_database(running.database_url)
+    stack.push_async_callback(database.dispose)
+    with steps.step("Database schema"):
+        await migrate(database)
+    redis = open_redis(running.redis_url)
+    stack.push_async_callback(redis.aclose)
+
+    health = Health(supervisor, demo=settings.demo)
+    health.engines["postgres"] = lambda: _select_one(database)
+    health.engines["redis"] = redis.ping
+    return Runtime(settings, steps, folder, supervisor, health, stack, database, redis, running, joined)
+
+
+async def _start_engines(
+    settings: Settings, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack, folder: DataFolder
+) -> Running:
+    """Check what is configured before anything of ours starts, then start what is not, and say where it is."""
+    folder.open()
+    stack.callback(folder.close)
+    database_url = settings.database_url and settings.database_url.get_secret_value()
+    redis_url = settings.redis_url and settings.redis_url.get_secret_value()
+    if database_url:
+        with steps.step("PostgreSQL at DATABASE_URL"):
+            await check_server(database_url)
+    if redis_url:
+        with steps.step("Redis at REDIS_URL"):
+            await check_redis(redis_url)
+    if not database_url:
+        database_url = await _start_engine(EmbeddedPostgres(folder, demo=settings.demo), steps, supervisor, stack)
+    if not redis_url:
+        redis_url = await _start_engine(EmbeddedValkey(folder, demo=settings.demo), steps, supervisor, stack)
+    running = Running(database_url, redis_url)
+    folder.announce(running)
+    return running
+
+
+async def _start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> str:
+    async def keep(task: Task) -> None:
+        try:
+            await engine.start()
+            task.ready()
+            raise Retry(f"{engine.title} ended by itself with code {await engine.wait()}")
+        finally:
+            await engine.stop()
+
+    with steps.step(f"{engine.title} on this machine"):
+        stack.push_async_callback(supervisor.stop, [engine.name])
+        await supervisor.start(engine.name, keep)
+    return engine.url
+
+
+async def _select_one(database: AsyncEngine) -> None:
+    async with database.connect() as connection:
+        await connection.execute(text("SELECT 1"))

@@ -1,0 +1,102 @@
+"""Reading messages so that what an answer proves is never more than it says, and one bad message stops nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from telegram_assistant.domain.post import Post
+from telegram_assistant.ingest.source import PAGE_LIMIT, Page
+from telegram_assistant.log import get_logger
+from telegram_assistant.source.telegram_errors import UnreadableAnswer
+from telegram_assistant.source.telegram_messages import messages_of
+
+AskPage: TypeAlias = Callable[[int, int, bool], Awaitable[Any]]  # after this id, at most so many, that one too or not
+AskIds: TypeAlias = Callable[[Sequence[int]], Awaitable[Any]]
+
+MAX_UNREADABLE = 10  # in a page; with more of them it is not the messages that are wrong
+MAX_WINDOWS = 20  # of ids that are read one by one in search of what broke a page
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class ById:
+    """What reading by ids told: a post or None for each id that it told of."""
+
+    found: dict[int, Post | None] = field(default_factory=dict)
+    unreadable: list[int] = field(default_factory=list)
+
+    @property
+    def posts(self) -> list[Post]:
+        return [post for _, post in sorted(self.found.items()) if post is not None]
+
+
+async def read_page(ask: AskPage, ask_ids: AskIds | None, after_id: int, limit: int) -> Page:
+    """The oldest messages after an id.
+
+    The end is reached when the answer holds a message from before the page: Telegram gives a run of messages
+    without holes, so that one had nothing newer to give; or when it holds nothing newer at all. A short page alone
+    proves nothing, for Telegram leaves messages out that it may not show.
+    """
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise ValueError(f"a page has 1 to {PAGE_LIMIT} messages, not {limit}")
+    below = after_id
+    while True:
+        try:
+            found = messages_of(await _ask_either_way(ask, below, limit))
+        except UnreadableAnswer as exc:
+            if ask_ids is None:
+                raise
+            return await _page_by_ids(ask_ids, below, limit, exc)
+        newer = [message_id for message_id in found.ids if message_id > after_id]
+        reached_end = len(newer) < len(found.ids) or not newer
+        posts = tuple(post for post in found.posts if post.message_id > after_id)
+        unreadable = tuple(message_id for message_id in found.unreadable if message_id > after_id)
+        if posts or unreadable or reached_end:
+            return Page(posts, reached_end, unreadable)
+        below = max(newer)  # only messages that are gone: no sign of the end
+
+
+async def _ask_either_way(ask: AskPage, after_id: int, limit: int) -> Any:
+    """With the message before the page, as a sign of the end; without it, where that is the one nobody can parse."""
+    try:
+        return await ask(after_id, limit, True)
+    except UnreadableAnswer:
+        return await ask(after_id, limit, False)
+
+
+async def read_ids(ask: AskIds, ids: Sequence[int]) -> ById:
+    """Messages by their ids. Where an answer cannot be parsed, its halves are asked for: the bad ids remain."""
+    told = ById()
+    waiting = [list(ids)]
+    while waiting:
+        part = waiting.pop()
+        try:
+            found = messages_of(await ask(part))
+        except UnreadableAnswer as exc:
+            if len(part) > 1:
+                middle = len(part) // 2
+                waiting += [part[middle:], part[:middle]]
+                continue
+            log.warning("message_unreadable", message=part[0], reason=str(exc))
+            told.unreadable += part
+            if len(told.unreadable) > MAX_UNREADABLE:
+                raise
+            continue
+        posts = {post.message_id: post for post in found.posts}
+        told.found.update((one, posts.get(one)) for one in found.ids if one not in found.unreadable)
+        told.unreadable += found.unreadable
+    return told
+
+
+async def _page_by_ids(ask: AskIds, after_id: int, limit: int, error: UnreadableAnswer) -> Page:
+    """A page that history cannot give because of one message in it: the next ids that hold something."""
+    start = after_id + 1
+    for _ in range(MAX_WINDOWS):
+        told = await read_ids(ask, range(start, start + limit))
+        if told.posts or told.unreadable:
+            return Page(tuple(told.posts), reached_end=False, unreadable=tuple(sorted(told.unreadable)))
+        start += limit
+    raise error

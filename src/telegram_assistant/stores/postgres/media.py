@@ -1,0 +1,208 @@
+"""Files that wait for their download, and what became of each. A lease is `next_attempt_at` moved into the future."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.stores.media import StoredFile
+
+LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A file that we hold by lease. Whoever finds another `leased_until` in the row has lost it."""
+
+    post_id: UUID
+    position: int
+    channel_id: int
+    message_id: int
+    version: int  # of the post
+    file_id: str | None
+    attempts: int  # that failed through the file's own fault
+    captured_at: datetime
+    leased_until: datetime
+
+    @property
+    def key(self) -> tuple[UUID, int]:
+        return self.post_id, self.position
+
+
+@dataclass(frozen=True, slots=True)
+class MediaUsage:
+    """How many files there are, by what became of them, and what the store holds."""
+
+    pending: int = 0
+    stored: int = 0
+    skipped: int = 0
+    failed: int = 0
+    objects: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTrouble:
+    """A channel's files that are not in the store, and one reason as an example."""
+
+    failed: int
+    skipped: int
+    reason: str
+
+
+class MediaQueue:
+    """The rows of `post_media` as work. Every change is refused when the lease was lost or an edit replaced the row."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def take(self, *, limit: int, now: datetime, until: datetime) -> list[Wanted]:
+        """Lease files that are due, those that wait longest first."""
+        # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
+        statement = text(
+            "WITH due AS MATERIALIZED (SELECT post_id, position FROM post_media"
+            " WHERE status = 'pending' AND next_attempt_at <= :now"
+            " ORDER BY next_attempt_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
+            " UPDATE post_media m SET next_attempt_at = :until FROM due, posts p"
+            " WHERE m.post_id = due.post_id AND m.position = due.position AND p.id = m.post_id"
+            " RETURNING m.post_id, m.position, p.channel_id, p.message_id, p.version, m.file_id, m.attempts,"
+            " p.captured_at, m.next_attempt_at AS leased_until"
+        )
+        async with self._database.begin() as connection:
+            rows = await connection.execute(statement, {"now": now, "limit": limit, "until": until})
+            taken = [_wanted(row) for row in rows]
+        return sorted(taken, key=lambda wanted: (wanted.channel_id, wanted.message_id, wanted.position))
+
+    async def renew(self, wanted: Wanted, until: datetime) -> Wanted | None:
+        """None when the lease was lost."""
+        held = await self._change(wanted, "next_attempt_at = :until", {"until": until})
+        return replace(wanted, leased_until=until) if held else None
+
+    async def adopt(self, wanted: Sequence[Wanted]) -> set[tuple[UUID, int]]:
+        """Those whose post had the same file before an edit get it back without a download."""
+        edited = [one for one in wanted if one.version > 1]
+        if not edited:
+            return set()
+        statement = text(
+            "UPDATE post_media m SET status = 'stored', sha256 = o.sha256, reason = NULL, next_attempt_at = NULL"
+            " FROM post_versions v, jsonb_to_recordset(v.media) AS old(file_id text, sha256 text), media_objects o"
+            " WHERE v.post_id = ANY(:posts) AND m.post_id = v.post_id AND m.file_id = old.file_id"
+            " AND o.sha256 = old.sha256 AND m.status = 'pending' AND m.next_attempt_at = ANY(:leases)"
+            " RETURNING m.post_id, m.position"
+        )
+        values = {"posts": [one.post_id for one in edited], "leases": [one.leased_until for one in edited]}
+        async with self._database.begin() as connection:
+            return {(row.post_id, row.position) for row in await connection.execute(statement, values)}
+
+    async def stored(self, wanted: Wanted, file: StoredFile, mime: str) -> str:
+        """Remember the file and that the post has it; the key under which it is kept, which may be an older one."""
+        remember = text(
+            "INSERT INTO media_objects (sha256, mime, size, storage_key) VALUES (:sha256, :mime, :size, :key)"
+            " ON CONFLICT (sha256) DO NOTHING"
+        )
+        kept = text("SELECT storage_key FROM media_objects WHERE sha256 = :sha256")
+        values = {"sha256": file.sha256, "mime": mime, "size": file.size, "key": file.key}
+        changed = _changing("status = 'stored', sha256 = :sha256, reason = NULL, next_attempt_at = NULL")
+        async with self._database.begin() as connection:
+            await connection.execute(remember, values)
+            key = str((await connection.execute(kept, {"sha256": file.sha256})).scalar_one())
+            # Without the row the object stays known: an older version of a post may show it.
+            await connection.execute(changed, {**_identity(wanted), "sha256": file.sha256})
+        return key
+
+    async def skip(self, wanted: Wanted, reason: str) -> bool:
+        return await self._settle(wanted, "skipped", reason, wanted.attempts)
+
+    async def fail(self, wanted: Wanted, reason: str) -> bool:
+        """Give up: the last of its attempts failed."""
+        return await self._settle(wanted, "failed", reason, wanted.attempts + 1)
+
+    async def retry(self, wanted: Wanted, at: datetime, reason: str) -> bool:
+        """Try again later; this attempt failed through the file's own fault."""
+        changes = "next_attempt_at = :at, reason = :reason, attempts = :attempts"
+        return await self._change(
+            wanted, changes, {"at": at, "reason": _shortened(reason), "attempts": wanted.attempts + 1}
+        )
+
+    async def postpone(self, wanted: Wanted, at: datetime, reason: str) -> bool:
+        """Try again later; nothing is wrong with the file."""
+        return await self._change(
+            wanted, "next_attempt_at = :at, reason = :reason", {"at": at, "reason": _shortened(reason)}
+        )
+
+    async def hand_back(self, wanted: Wanted, now: datetime) -> bool:
+        """Give the lease back without a word: we are stopping."""
+        return await self._change(wanted, "next_attempt_at = :now", {"now": now})
+
+    async def revive(self, channel_id: int | None = None) -> int:
+        """Try what failed once more from the beginning, in one channel or in all."""
+        statement = text(
+            "UPDATE post_media m SET status = 'pending', attempts = 0, next_attempt_at = now() FROM posts p"
+            " WHERE p.id = m.post_id AND m.status = 'failed' AND (CAST(:channel AS bigint) IS NULL"
+            " OR p.channel_id = :channel)"
+        )
+        async with self._database.begin() as connection:
+            return int((await connection.execute(statement, {"channel": channel_id})).rowcount)
+
+    async def pending(self) -> int:
+        statement = text("SELECT count(*) FROM post_media WHERE status = 'pending'")
+        async with self._database.connect() as connection:
+            return int((await connection.execute(statement)).scalar_one())
+
+    async def usage(self) -> MediaUsage:
+        files = text("SELECT status, count(*) AS files FROM post_media GROUP BY status")
+        objects = text("SELECT count(*) AS objects, coalesce(sum(size), 0) AS bytes FROM media_objects")
+        async with self._database.connect() as connection:
+            counts = {row.status: int(row.files) for row in await connection.execute(files)}
+            held = (await connection.execute(objects)).one()
+        return MediaUsage(**counts, objects=int(held.objects), bytes=int(held.bytes))
+
+    async def troubles(self) -> dict[int, MediaTrouble]:
+        """By channel: what failed or was skipped, with the reason of a failure before that of a skip."""
+        statement = text(
+            "SELECT p.channel_id, count(*) FILTER (WHERE m.status = 'failed') AS failed,"
+            " count(*) FILTER (WHERE m.status = 'skipped') AS skipped,"
+            " (array_agg(m.reason ORDER BY m.status, p.message_id DESC))[1] AS reason"
+            " FROM post_media m JOIN posts p ON p.id = m.post_id WHERE m.status IN ('failed', 'skipped')"
+            " GROUP BY p.channel_id"
+        )
+        async with self._database.connect() as connection:
+            rows = await connection.execute(statement)
+            return {row.channel_id: MediaTrouble(row.failed, row.skipped, row.reason or "unknown") for row in rows}
+
+    async def _settle(self, wanted: Wanted, status: str, reason: str, attempts: int) -> bool:
+        changes = "status = :status, reason = :reason, attempts = :attempts, next_attempt_at = NULL"
+        return await self._change(
+            wanted, changes, {"status": status, "reason": _shortened(reason), "attempts": attempts}
+        )
+
+    async def _change(self, wanted: Wanted, changes: str, values: dict[str, object]) -> bool:
+        async with self._database.begin() as connection:
+            result = await connection.execute(_changing(changes), {**_identity(wanted), **values})
+        return bool(result.rowcount)
+
+
+def _changing(changes: str) -> Any:
+    return text(
+        f"UPDATE post_media SET {changes} WHERE post_id = :post_id AND position = :position"
+        " AND status = 'pending' AND next_attempt_at = :leased_until"
+    )
+
+
+def _identity(wanted: Wanted) -> dict[str, object]:
+    return {"post_id": wanted.post_id, "position": wanted.position, "leased_until": wanted.leased_until}
+
+
+def _wanted(row: Row[Any]) -> Wanted:
+    return Wanted(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
+
+
+def _shortened(reason: str) -> str:
+    return clean_text(reason)[:LONGEST_REASON]
