@@ -25,6 +25,7 @@ WINDOWS = (
     Window("3d", timedelta(days=3), timedelta(hours=8)),
     Window("7d", timedelta(days=7), timedelta(days=1)),
 )
+RECENT = WINDOWS[1]  # what is read again when live updates may have been missed
 
 
 def due_window(refreshed: Mapping[str, datetime], now: datetime) -> Window | None:

@@ -46,7 +46,7 @@ class EmbeddedValkey:
         """Start it, ending what a killed start left behind: two servers must never write one file."""
         try:
             self._home.mkdir(mode=0o700, exist_ok=True)
-            await end_leftover(self._home / "valkey.pid", f"valkey-server {self._config} ", signal.SIGTERM)
+            await end_leftover(self._home / "valkey.pid", f"valkey-server {self._config}", signal.SIGTERM)
             await self._launch()
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self._folder.path)) from exc

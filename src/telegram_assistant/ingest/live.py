@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.modes import Mode
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import Deleted, Interrupted, LiveUpdate, NewPost, Source, SourceError
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import LIVE_UPDATES
+from telegram_assistant.metrics import LIVE_UPDATES, POSTS_PARSED_COUNT
 from telegram_assistant.stores.postgres.channels import Channels
 
 LOOK_SECONDS = 5.0  # how soon a new account is listened to
@@ -101,9 +102,13 @@ class LiveReaders:
             saved = await self._saver.save(reading)
         except Skip:
             return  # a channel that the account has joined and nobody watches
+        if saved.new:
+            POSTS_PARSED_COUNT.labels(Mode.INCREMENTAL).inc(len(saved.new))
+            await self._channels.parsed(reading.channel_id, self._clock())
         if saved.albums_open:
-            await self._look_again(reading.channel_id)
+            await self._channels.make_due(self._clock(), reading.channel_id)
+            self._due.set()
 
     async def _look_again(self, channel_id: int | None) -> None:
-        await self._channels.make_due(self._clock(), channel_id)
+        await self._channels.look_again(self._clock(), channel_id)
         self._due.set()

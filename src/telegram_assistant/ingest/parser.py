@@ -15,12 +15,13 @@ from telegram_assistant.domain.ledger import Coverage, page_proves
 from telegram_assistant.domain.modes import Mode, first_visit_since
 from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
 from telegram_assistant.domain.thresholds import overlap
+from telegram_assistant.ingest.border import between_albums
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
 from telegram_assistant.metrics import HWM_AGE, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
 from telegram_assistant.names import interarrival_stats, low_watermark, parse_hwm
 from telegram_assistant.stores.postgres.channels import Channel, Channels
-from telegram_assistant.stores.redis import time_to_text
+from telegram_assistant.stores.redis import time_from_text, time_to_text
 
 LOW_WATERMARK_TTL = timedelta(days=1)
 
@@ -71,7 +72,7 @@ class ChannelParser:
         self, channel: Channel, source: Source, peer: Peer, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
     ) -> Parsed:
         """Read to the end of the channel. What is saved stays saved, whatever happens to the rest."""
-        since, window = self._since(channel)
+        since, window = self._since(channel, time_from_text(await self._redis.get(parse_hwm(channel.id))))
         if channel.requested_from is None:
             after_id = await self._begin(channel, source, peer, since)
         else:
@@ -80,10 +81,11 @@ class ChannelParser:
         parsed = Parsed(refreshed=covered_by(window) if window else ())
         while True:
             await before_page()
+            asked_at = self._clock()
             page = await source.page_after(peer, after_id)
             parsed.pages += 1
             parsed.unreadable += page.unreadable
-            reading = self._read(channel, page, after_id)
+            reading = self._read(channel, page, after_id, asked_at)
             saved = await self._saver.save(reading)
             parsed.add(saved)
             await self._count(channel, page, saved, mode)
@@ -93,25 +95,28 @@ class ChannelParser:
         await self._finished(channel, since)
         return parsed
 
-    def _since(self, channel: Channel) -> tuple[datetime, Window | None]:
+    def _since(self, channel: Channel, high_water_mark: datetime | None) -> tuple[datetime, Window | None]:
         """From when on this visit reads: a first one looks back a day, later ones overlap with what was read.
 
         When it is time to look at older posts again for counters, edits and deletions, the overlap is that much wider.
+        A parse that did not finish left its high-water mark, and is resumed there (SPEC 2.2).
         """
         now = self._clock()
         if channel.requested_from is None or channel.last_post_at is None:
             return first_visit_since(now, self._first_visit_hours), WINDOWS[-1]
+        if high_water_mark is not None:
+            return high_water_mark, None
         since = channel.last_post_at - overlap(None, adaptive=self._adaptive)
         window = due_window(channel.refreshed, now)
         return (since if window is None else min(since, now - window.age)), window
 
     async def _begin(self, channel: Channel, source: Source, peer: Peer, since: datetime) -> int:
         """Before a first visit: older posts are `not requested`, and the ledger says so."""
-        below = await source.last_id_before(peer, since)
-        await self._channels.request_from(channel.id, below + 1, cursor_id=below)
+        below = await between_albums(source, peer, await source.last_id_before(peer, since))
+        await self._channels.begin(channel.id, below + 1)
         return below
 
-    def _read(self, channel: Channel, page: Page, after_id: int) -> Reading:
+    def _read(self, channel: Channel, page: Page, after_id: int, asked_at: datetime) -> Reading:
         ids = [*(post.message_id for post in page.posts), *page.unreadable]
         proven = page_proves(after_id, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=channel.newest_id)
         return Reading(
@@ -121,6 +126,7 @@ class ChannelParser:
             proven=proven.subtract(Coverage.of_ids(page.unreadable)),
             newest_id=max(ids, default=0),
             cursor_id=proven.ranges[-1][1] - 1 if not proven.is_empty else after_id,
+            asked_at=asked_at,
         )
 
     async def _count(self, channel: Channel, page: Page, saved: Saved, mode: Mode) -> None:

@@ -17,7 +17,7 @@ IDLE_SECONDS = 1.0  # how long a batch of a process that died waits at most
 
 
 class Relay:
-    """One per ingest process; several share the work, for each takes rows that no other holds."""
+    """One per ingest process; they take turns, so that what belongs to a channel stays in its order."""
 
     def __init__(self, database: AsyncEngine, publisher: Publisher, committed: asyncio.Event) -> None:
         self._database = database

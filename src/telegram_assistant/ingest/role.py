@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.requests import Fulfilment
 from telegram_assistant.ingest.saver import Saver
-from telegram_assistant.ingest.scheduler import Scheduler
+from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.visits import Visitor, VisitRules
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram import TelegramSource
@@ -35,6 +36,8 @@ from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.sealed import Sealer
 
 PATIENCE = 120.0  # seconds without progress after which a job counts as stuck; a long page or file is within it
+RETRY_SECONDS = 60.0  # after the first failure of a channel
+LEAST_LOCK_TTL = 3.0
 
 
 def client_maker(settings: Settings) -> Callable[..., Any]:
@@ -90,6 +93,9 @@ def _visitor(settings: Settings, runtime: Runtime, channels: Channels, saver: Sa
         max_age_hours=settings.lpa_max_age_hours,
         retry_max=settings.parser_retry_max,
         concurrency=settings.parser_max_concurrency,
+        lease=timedelta(seconds=settings.ingest_lease_sec),
+        # Who fails twice shows in health within two ticks, however short they are.
+        retry_failed=timedelta(seconds=min(RETRY_SECONDS, settings.parser_scheduler_interval_sec)),
     )
     parser = ChannelParser(
         channels, saver, runtime.redis, clock=runtime.clock, adaptive=settings.feature_adaptive_thresholds_enabled
@@ -114,7 +120,7 @@ async def start_ingest(runtime: Runtime) -> None:
         channels,
         Opener(settings),
         clock=clock,
-        paced=not runtime.demo,
+        paced=settings.telegram_pacing_enabled and not runtime.demo,
         session=session.get_secret_value() if session else None,
     )
     await pool.start()
@@ -127,6 +133,8 @@ async def start_ingest(runtime: Runtime) -> None:
         interval=settings.parser_scheduler_interval_sec,
         clock=clock,
         due=visitor.wake,
+        # Another process takes over before health calls the scheduler stale.
+        lock_ttl=min(LOCK_TTL, max(LEAST_LOCK_TTL, settings.parser_scheduler_interval_sec)),
     )
     media = MediaProcessor(
         MediaQueue(runtime.database),
@@ -136,7 +144,7 @@ async def start_ingest(runtime: Runtime) -> None:
         rules=DownloadRules(media=media_rules),
         clock=clock,
     )
-    holes = Backfill(channels, HoleFiller(channels, saver), pool, runtime.redis, owner=owner, clock=clock)
+    holes = Backfill(channels, HoleFiller(channels, saver, clock=clock), pool, runtime.redis, owner=owner, clock=clock)
     wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
     live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
     for name, job in (

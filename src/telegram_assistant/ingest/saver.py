@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.album import album_is_settled
+from telegram_assistant.domain.album import SETTLE_AFTER, album_is_settled
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, content_hash, post_id
@@ -34,6 +34,7 @@ class Reading:
     proven: Coverage
     newest_id: int = 0
     cursor_id: int | None = None  # None: the cursor stays
+    asked_at: datetime | None = None  # what changed since then is newer than these posts; None: told as it happened
 
 
 @dataclass(slots=True)
@@ -120,11 +121,14 @@ class Saver:
             if channel is None:
                 raise Skip(f"channel {reading.channel_id} is not in the database any more")
             changes = compare(reading, await self._stored(connection, reading))
+            await self._leave_newer(connection, reading, changes)
             saved = changes.saved
             await self._write(connection, changes, now)
             coverage = channel.coverage.union(reading.proven)
             newest_id = max(channel.newest_id, reading.newest_id, *(post.message_id for post in reading.posts), 0)
-            whole = await self._albums(connection, changes, coverage, newest_id, now)
+            # Where the requested history begins no album is cut: what lies below needs no look.
+            seen = coverage.add(1, channel.requested_from) if channel.requested_from else coverage
+            whole = await self._albums(connection, changes, seen, newest_id, now)
             mirrored = len(saved.deleted) if self._retention == "mirror" else 0
             await channels.record_reading(
                 connection,
@@ -153,6 +157,20 @@ class Saver:
         ranges = reading.proven.ranges
         return await posts.stored_between(connection, reading.channel_id, ranges[0][0], ranges[-1][1])
 
+    async def _leave_newer(self, connection: Connection, reading: Reading, changes: Changes) -> None:
+        """A live update may have overtaken this page: the old state of a post must not come back."""
+        saved = changes.saved
+        suspects = {post.id for post in (*saved.edited, *saved.restored)}
+        if reading.asked_at is None or not suspects:
+            return
+        newer = await posts.changed_since(connection, suspects, reading.asked_at)
+        if newer:
+            changes.edited_hashes = [
+                digest for post, digest in zip(saved.edited, changes.edited_hashes, strict=True) if post.id not in newer
+            ]
+            saved.edited = [post for post in saved.edited if post.id not in newer]
+            saved.restored = [post for post in saved.restored if post.id not in newer]
+
     async def _write(self, connection: Connection, changes: Changes, now: datetime) -> None:
         saved = changes.saved
         if saved.restored:
@@ -178,7 +196,7 @@ class Saver:
         self,
         connection: Connection,
         changes: Changes,
-        coverage: Coverage,
+        seen: Coverage,
         newest_id: int,
         now: datetime,
     ) -> list[UUID]:
@@ -192,9 +210,12 @@ class Saver:
         whole = [
             album.id
             for album in waiting
-            if album_is_settled(album.message_ids, newest_id, coverage, last_posted_at=album.last_posted_at, now=now)
+            if album_is_settled(album.message_ids, newest_id, seen, last_posted_at=album.last_posted_at, now=now)
         ]
-        saved.albums_open = len(waiting) - len(whole)
+        # Those that wait for a hole to be filled are not helped by a visit.
+        saved.albums_open = sum(
+            now - album.last_posted_at < SETTLE_AFTER for album in waiting if album.id not in set(whole)
+        )
         if whole:
             await albums.announce(connection, whole)
         return whole

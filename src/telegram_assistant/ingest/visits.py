@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -16,21 +16,22 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, choose_mode
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.errors import AssistantError, Retry, Skip
+from telegram_assistant.ingest.outage import is_outage
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DURATION, FLOODWAIT_SECONDS, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 
-LEASE = timedelta(minutes=5)
-RENEW_AFTER = 60.0  # seconds
+RENEWALS = 5  # of a lease while it lasts
 WAIT_IN_PLACE = 30.0  # a longer flood gives the channel back instead of holding a place
 IDLE_SECONDS = 1.0
 DEAD_AFTER = 8  # failed visits in a row
 HOPELESS = frozenset({Failure.CHANNEL_PRIVATE, Failure.GONE})
 HOPELESS_AFTER = 3  # the same, when Telegram says there is nothing to read
+NOT_THE_CHANNELS_FAULT = frozenset({Failure.TRANSIENT, Failure.ACCOUNT})  # it never dies of these
 RETRY_DEAD = timedelta(hours=6)
-RETRY_FAILED = timedelta(seconds=60)
+LONGEST_RETRY = 16  # times the first
 ALBUM_AGAIN = timedelta(seconds=15)
 
 log = get_logger(__name__)
@@ -55,6 +56,8 @@ class VisitRules:
     max_age_hours: float = 48
     retry_max: int = 3
     concurrency: int = 4
+    lease: timedelta = timedelta(minutes=5)
+    retry_failed: timedelta = timedelta(seconds=60)
 
 
 class Visitor:
@@ -82,21 +85,24 @@ class Visitor:
 
     async def run(self, task: Task) -> None:
         """A supervised job: visit what is due. Stopping hands back what is in flight (SPEC 1.8)."""
+        await self._channels.hand_back_all(self._owner)
         task.ready()
         visits: set[asyncio.Future[Any]] = set()
         try:
             while True:
                 free = self._rules.concurrency - len(visits)
-                taken = (
-                    await self._channels.lease(self._owner, limit=free, now=self._clock(), ttl=LEASE) if free else []
-                )
-                visits |= {asyncio.ensure_future(self.visit(channel)) for channel in taken}
+                visits |= {asyncio.ensure_future(self.visit(channel)) for channel in await self._take(free)}
                 task.progress()
                 visits = await self._some_done(visits)
         finally:
             for visit in visits:
                 visit.cancel()
             await asyncio.gather(*visits, return_exceptions=True)
+
+    async def _take(self, free: int) -> list[Channel]:
+        if not free:
+            return []
+        return await self._channels.lease(self._owner, limit=free, now=self._clock(), ttl=self._rules.lease)
 
     async def _some_done(self, visits: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
         """Wait until a place is free, something is due, or a moment has passed; what still runs."""
@@ -108,7 +114,7 @@ class Visitor:
         self.wake.clear()
         for visit in visits:
             if visit.done():
-                visit.result()  # a visit keeps its failures to itself; what is raised here is a mistake of ours
+                visit.result()  # a visit keeps its failures to itself; what is raised here is our own trouble
         return {visit for visit in visits if not visit.done()}
 
     async def visit(self, channel: Channel) -> Parsed | None:
@@ -124,7 +130,7 @@ class Visitor:
             if decision.forced_reason not in {None, ForcedReason.NEVER_PARSED}:
                 MODE_FORCED.labels(decision.forced_reason).inc()
                 log.info("mode_forced", reason=decision.forced_reason.value)
-            began = monotonic()
+            began, ticks = self._clock(), monotonic()
             try:
                 parsed = await self._with_retries(channel, decision.mode)
             except asyncio.CancelledError:
@@ -139,22 +145,27 @@ class Visitor:
                 return None
             except Skip as exc:
                 log.info("channel_gone", reason=str(exc))
+                await self._channels.hand_back(channel.id, self._owner, next_visit_at=None)
                 return None
             except Exception as exc:
+                if is_outage(exc):
+                    raise  # nothing can be visited: the task fails visibly, and is restarted
                 log.exception("visit_failed")
-                await self._store_failure(channel, decision.mode, f"{type(exc).__name__}: {exc}", hopeless=False)
+                await self._store_failure(channel, decision.mode, f"{type(exc).__name__}: {exc}", None)
                 return None
             finally:
-                DURATION.observe(monotonic() - began)
-            await self._succeeded(channel, decision.mode, parsed)
+                DURATION.observe(monotonic() - ticks)
+            await self._succeeded(channel, decision.mode, parsed, began)
             return parsed
 
     async def _with_retries(self, channel: Channel, mode: Mode) -> Parsed:
         attempt = 0
+        keep_lease = self._lease_keeper(channel)
         while True:
             attempt += 1
+            await keep_lease()
             try:
-                return await self._attempt(channel, mode)
+                return await self._attempt(channel, mode, keep_lease)
             except SourceError as exc:
                 delay = next_delay(
                     attempt, exc.failure, exc.flood_seconds, self._rng, max_retries=self._rules.retry_max
@@ -173,29 +184,35 @@ class Visitor:
                 log.warning("visit_retried", attempt=attempt, delay=round(delay, 1), reason=str(exc))
             await asyncio.sleep(delay)
 
-    async def _attempt(self, channel: Channel, mode: Mode) -> Parsed:
-        # What an earlier attempt saved has moved the cursor.
-        fresh = await self._channels.get(channel.id)
-        if fresh is None:
-            raise Skip(f"channel {channel.id} was removed")
-        source, peer = await self._accounts.reader(fresh)
+    def _lease_keeper(self, channel: Channel) -> Callable[[], Awaitable[None]]:
+        """To be called before each request: renews the lease now and then, or says that it was lost."""
+        ttl = self._rules.lease
         renewed = monotonic()
 
-        async def keep_lease() -> None:
+        async def keep() -> None:
             nonlocal renewed
-            if monotonic() - renewed > RENEW_AFTER:
-                if not await self._channels.renew(channel.id, self._owner, now=self._clock(), ttl=LEASE):
+            if monotonic() - renewed > ttl.total_seconds() / RENEWALS:
+                if not await self._channels.renew(channel.id, self._owner, now=self._clock(), ttl=ttl):
                     raise LeaseLost(channel.shown)
                 renewed = monotonic()
 
+        return keep
+
+    async def _attempt(self, channel: Channel, mode: Mode, keep_lease: Callable[[], Awaitable[None]]) -> Parsed:
+        # What an earlier attempt saved has moved the cursor.
+        fresh = await self._channels.get(channel.id)
+        if fresh is None or fresh.status == "removed":
+            raise Skip(f"channel {channel.id} was removed")
+        source, peer = await self._accounts.reader(fresh)
         return await self._parser.parse(fresh, source, peer, mode, before_page=keep_lease)
 
-    async def _succeeded(self, channel: Channel, mode: Mode, parsed: Parsed) -> None:
+    async def _succeeded(self, channel: Channel, mode: Mode, parsed: Parsed, began: datetime) -> None:
         now = self._clock()
         await self._channels.succeed(
             channel.id,
             self._owner,
             now=now,
+            began=began,
             parsed=parsed.new > 0,
             refreshed=parsed.refreshed,
             # An album at the newest end may be growing: look again soon, not at the next tick.
@@ -214,13 +231,15 @@ class Visitor:
             log.warning("visit_postponed", until=until.isoformat(), reason=str(exc))
             return
         log.warning("visit_failed", failure=exc.failure.value, reason=str(exc), exc_info=exc)
-        await self._store_failure(channel, mode, str(exc), hopeless=exc.failure in HOPELESS)
+        await self._store_failure(channel, mode, str(exc), exc.failure)
 
-    async def _store_failure(self, channel: Channel, mode: Mode, error: str, *, hopeless: bool) -> None:
+    async def _store_failure(self, channel: Channel, mode: Mode, error: str, failure: Failure | None) -> None:
+        """None: a mistake of ours that this channel brought to light."""
         failures = channel.failures + 1
-        dead = channel.status == "dead" or failures >= (HOPELESS_AFTER if hopeless else DEAD_AFTER)
+        enough = failures >= (HOPELESS_AFTER if failure in HOPELESS else DEAD_AFTER)
+        dead = channel.status == "dead" or (enough and failure not in NOT_THE_CHANNELS_FAULT)
         now = self._clock()
-        delay = RETRY_DEAD if dead else RETRY_FAILED * min(2 ** (failures - 1), 16)
+        delay = RETRY_DEAD if dead else self._rules.retry_failed * min(2 ** (failures - 1), LONGEST_RETRY)
         await self._channels.fail(channel.id, self._owner, now=now, error=error, dead=dead, next_visit_at=now + delay)
         RUNS.labels(mode, "failed").inc()
         if dead and channel.status != "dead":

@@ -101,7 +101,7 @@ def translated(doing: str) -> Iterator[None]:
         yield
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
-        if True:
+        if task is None or task.cancelling():
             raise
         # Nobody cancelled us: the library cancels what waits when its connection is closed.
         raise SourceError(Failure.TRANSIENT, f"{doing}: the connection was closed") from exc

@@ -15,13 +15,13 @@ from telegram_assistant.bus.codec import FIELD, decode
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.domain.events import AlbumParsed, Event, PostDeleted, PostParsed
 from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Media, MediaKind, Post
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED, stream
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.posts import MediaDecision
 
 pytestmark = pytest.mark.integration
 

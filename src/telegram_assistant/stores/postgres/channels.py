@@ -13,9 +13,11 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
+from telegram_assistant.domain.refresh import RECENT, covered_by
 from telegram_assistant.stores.postgres.posts import Connection, to_json
 
 LONGEST_ERROR = 500
+THIS_OR_ALL = "CASE WHEN CAST(:id AS bigint) IS NULL THEN status = 'active' ELSE id = :id AND status <> 'removed' END"
 BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
 
@@ -67,6 +69,7 @@ class Locked:
     tenant_id: UUID | None
     coverage: Coverage
     newest_id: int
+    requested_from: int | None
 
 
 def coverage_of(ranges: list[asyncpg.Range[int]]) -> Coverage:
@@ -80,11 +83,13 @@ def ranges_of(coverage: Coverage) -> list[asyncpg.Range[int]]:
 async def lock_channel(connection: Connection, channel_id: int) -> Locked | None:
     """Hold the row until the transaction ends, so that two readers of one channel take turns."""
     row = await connection.fetchrow(
-        "SELECT username, tenant_id, coverage, newest_id FROM channels WHERE id = $1 FOR UPDATE", channel_id
+        "SELECT username, tenant_id, coverage, newest_id, requested_from FROM channels WHERE id = $1 FOR UPDATE",
+        channel_id,
     )
     if row is None:
         return None
-    return Locked(row["username"], row["tenant_id"], coverage_of(row["coverage"]), row["newest_id"])
+    coverage = coverage_of(row["coverage"])
+    return Locked(row["username"], row["tenant_id"], coverage, row["newest_id"], row["requested_from"])
 
 
 async def record_reading(
@@ -157,21 +162,29 @@ class Channels:
             return int((await connection.execute(due, {"now": now})).scalar_one())
 
     async def make_due(self, now: datetime, channel_id: int | None = None) -> bool:
-        """Visit this channel, or all, at once: a manual trigger, or a sign that something was missed."""
-        statement = text(
-            "UPDATE channels SET next_visit_at = :now WHERE status = 'active'"
-            " AND (CAST(:id AS bigint) IS NULL OR id = :id)"
-        )
+        """Visit this channel (a dead one too), or all that are active, at once."""
+        statement = text(f"UPDATE channels SET next_visit_at = :now WHERE {THIS_OR_ALL}")
         async with self._database.begin() as connection:
             return bool((await connection.execute(statement, {"now": now, "id": channel_id})).rowcount)
 
+    async def look_again(self, now: datetime, channel_id: int | None = None) -> None:
+        """Something may have been missed: read what is recent again, at once. Edits and deletions are in it too."""
+        statement = text(
+            "UPDATE channels SET next_visit_at = :now, refreshed = refreshed - CAST(:windows AS text[])"
+            f" WHERE {THIS_OR_ALL}"
+        )
+        values = {"now": now, "id": channel_id, "windows": list(covered_by(RECENT))}
+        async with self._database.begin() as connection:
+            await connection.execute(statement, values)
+
     async def lease(self, owner: str, *, limit: int, now: datetime, ttl: timedelta) -> list[Channel]:
         """Take channels that are due and nobody holds: the important first, then those that wait longest."""
+        # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
         statement = text(
-            "UPDATE channels SET leased_by = :owner, leased_until = :until WHERE id IN ("
-            "SELECT id FROM channels WHERE status <> 'removed' AND next_visit_at <= :now"
+            "WITH due AS MATERIALIZED (SELECT id FROM channels WHERE status <> 'removed' AND next_visit_at <= :now"
             " AND (leased_until IS NULL OR leased_until < :now)"
             " ORDER BY priority DESC, next_visit_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
+            " UPDATE channels SET leased_by = :owner, leased_until = :until FROM due WHERE channels.id = due.id"
             f" RETURNING {COLUMNS}"
         )
         values = {"owner": owner, "until": now + ttl, "now": now, "limit": limit}
@@ -196,6 +209,12 @@ class Channels:
             result = await connection.execute(statement, {"id": channel_id, "owner": owner, "until": now + ttl})
         return bool(result.rowcount)
 
+    async def hand_back_all(self, owner: str) -> None:
+        """What an earlier run of ours held and could not give back, because the database was away."""
+        statement = text("UPDATE channels SET leased_by = NULL, leased_until = NULL WHERE leased_by = :owner")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"owner": owner})
+
     async def hand_back(self, channel_id: int, owner: str, *, next_visit_at: datetime | None) -> None:
         """Give a lease back without a verdict: we are stopping, or an account must wait."""
         await self._finish(channel_id, owner, "next_visit_at = :next", {"next": next_visit_at})
@@ -206,18 +225,22 @@ class Channels:
         owner: str,
         *,
         now: datetime,
+        began: datetime,
         parsed: bool,
         refreshed: Collection[str] = (),
         next_visit_at: datetime | None = None,
     ) -> None:
         """last_parsed_at moves only when something was parsed (SPEC 2.3)."""
         changes = (
-            "next_visit_at = :next, status = 'active', failures = 0, last_error = NULL, last_success_at = :now,"
-            " last_parsed_at = CASE WHEN :parsed THEN :now ELSE last_parsed_at END,"
-            " refreshed = refreshed || CAST(:refreshed AS jsonb)"
+            "status = CASE WHEN status = 'dead' THEN 'active' ELSE status END, failures = 0, last_error = NULL,"
+            " last_success_at = :now, last_parsed_at = CASE WHEN :parsed THEN :now ELSE last_parsed_at END,"
+            # Who asked for a visit after this one began wants another.
+            " next_visit_at = CASE WHEN next_visit_at > :began THEN next_visit_at ELSE :next END,"
+            " refreshed = CASE WHEN next_visit_at > :began THEN refreshed"
+            " ELSE refreshed || CAST(:refreshed AS jsonb) END"
         )
         marks = to_json({name: now.isoformat() for name in refreshed})
-        values = {"next": next_visit_at, "now": now, "parsed": parsed, "refreshed": marks}
+        values = {"next": next_visit_at, "now": now, "began": began, "parsed": parsed, "refreshed": marks}
         await self._finish(channel_id, owner, changes, values)
 
     async def fail(
@@ -225,7 +248,7 @@ class Channels:
     ) -> None:
         changes = (
             "next_visit_at = :next, failures = failures + 1, last_error = :error, last_error_at = :now,"
-            " status = CASE WHEN :dead THEN 'dead' ELSE status END"
+            " status = CASE WHEN :dead AND status <> 'removed' THEN 'dead' ELSE status END"
         )
         values = {"next": next_visit_at, "now": now, "error": error[:LONGEST_ERROR], "dead": dead}
         await self._finish(channel_id, owner, changes, values)
@@ -255,15 +278,17 @@ class Channels:
             named = [(found.name, found.last_error or "unknown") for found in rows]
         return Outcome(row.active, row.failing, row.failing_twice, row.dead, named)
 
-    async def with_holes(self, limit: int) -> list[Channel]:
+    async def with_holes(self, limit: int, *, without: Collection[int] = ()) -> list[Channel]:
         """Channels whose history was asked for, or of whose requested ids some below the cursor are unknown."""
         statement = text(
-            f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND (history_from IS NOT NULL"
+            f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND NOT id = ANY(:without)"
+            " AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
             " OR (requested_from <= cursor_id AND NOT coverage @> int8range(requested_from, cursor_id + 1)))"
             " ORDER BY priority DESC, id LIMIT :limit"
         )
         async with self._database.connect() as connection:
-            return [channel_of(row) for row in await connection.execute(statement, {"limit": limit})]
+            rows = await connection.execute(statement, {"limit": limit, "without": list(without)})
+            return [channel_of(row) for row in rows]
 
     async def ledger(self, channel_id: int) -> LedgerState:
         statement = text(
@@ -299,11 +324,26 @@ class Channels:
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "since": since or BEFORE_TELEGRAM})
 
-    async def request_from(self, channel_id: int, message_id: int, *, cursor_id: int | None = None) -> None:
-        """Ask for the history from this id on. At the first visit the cursor starts right below it."""
+    async def begin(self, channel_id: int, message_id: int) -> None:
+        """The first visit: ask for the history from this id on; the cursor starts right below it."""
         statement = text(
-            "UPDATE channels SET requested_from = least(requested_from, :first), history_from = NULL,"
-            " cursor_id = greatest(cursor_id, coalesce(:cursor, 0)) WHERE id = :id"
+            "UPDATE channels SET requested_from = least(requested_from, :first),"
+            " cursor_id = greatest(cursor_id, :first - 1) WHERE id = :id"
         )
         async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "first": message_id, "cursor": cursor_id})
+            await connection.execute(statement, {"id": channel_id, "first": message_id})
+
+    async def request_from(self, channel_id: int, message_id: int, *, answers: datetime) -> None:
+        """Ask for the history from this id on, which is what `answers` asked for. Who asked for more since stays."""
+        statement = text(
+            "UPDATE channels SET requested_from = least(requested_from, :first),"
+            " history_from = nullif(history_from, :answers) WHERE id = :id"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "first": message_id, "answers": answers})
+
+    async def parsed(self, channel_id: int, now: datetime) -> None:
+        """Posts came outside of a visit; a channel that was never visited is still to be."""
+        statement = text("UPDATE channels SET last_parsed_at = :now WHERE id = :id AND last_parsed_at IS NOT NULL")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "now": now})

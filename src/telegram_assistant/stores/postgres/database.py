@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import asyncpg
 import msgspec
-from sqlalchemy import text
+from sqlalchemy import event, text
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from telegram_assistant.errors import Fatal
@@ -32,14 +33,21 @@ def open_database(url: str, *, pool_size: int = 10) -> AsyncEngine:
         connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(address.dsn, **address.arguments)
         return connection
 
-    return create_async_engine(
+    engine = create_async_engine(
         "postgresql+asyncpg://",
         async_creator=connect,
         pool_size=pool_size,
-        pool_pre_ping=True,
         json_deserializer=msgspec.json.decode,
         json_serializer=lambda value: msgspec.json.encode(value).decode(),
     )
+    event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    return engine
+
+
+def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:
+    """Instead of SQLAlchemy's ping, which costs three round trips: asyncpg hears at once that its server went away."""
+    if connection.driver_connection.is_closed():
+        raise InvalidatePoolError
 
 
 async def check_server(url: str) -> None:

@@ -15,6 +15,8 @@ from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres.posts import Connection
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
+LOCK = 0x7467_615F_6F75_7462  # any number that nobody else uses for an advisory lock
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -36,10 +38,10 @@ async def remember(connection: Connection, batches: Sequence[tuple[str, Sequence
 
 
 async def take(connection: Connection, *, limit: int) -> list[Pending]:
-    """The oldest batches that nobody else is publishing. They stay ours until the transaction ends."""
-    rows = await connection.fetch(
-        "SELECT id, event, ids, trace_id, created_at FROM outbox ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED", limit
-    )
+    """The oldest batches, unless another process is publishing: a deletion must not overtake the post itself."""
+    if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", LOCK):
+        return []
+    rows = await connection.fetch("SELECT id, event, ids, trace_id, created_at FROM outbox ORDER BY id LIMIT $1", limit)
     return [Pending(row["id"], row["event"], tuple(row["ids"]), row["trace_id"], row["created_at"]) for row in rows]
 
 
@@ -54,7 +56,7 @@ async def events_of(connection: Connection, batch: Pending) -> list[Event]:
             PostDeleted(
                 trace_id=batch.trace_id,
                 occurred_at=batch.created_at,
-                idempotency_key=f"{POSTS_DELETED}:{id_}",
+                idempotency_key=f"{POSTS_DELETED}:{id_}:{batch.trace_id}",  # a post may come back and go again
                 tenant_id=UUID(SYSTEM_TENANT),
                 post_id=id_,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -65,6 +65,17 @@ def _stored(row: asyncpg.Record) -> Stored:
         row["pinned"],
         row["deleted"],
     )
+
+
+async def changed_since(connection: Connection, ids: Collection[UUID], moment: datetime) -> set[UUID]:
+    """Those whose content we saw, or saw disappear, after this moment."""
+    rows = await connection.fetch(
+        "SELECT p.id FROM posts p WHERE p.id = ANY($1) AND greatest(p.captured_at, p.deleted_at,"
+        " (SELECT max(v.seen_at) FROM post_versions v WHERE v.post_id = p.id)) >= $2",
+        list(ids),
+        moment,
+    )
+    return {row["id"] for row in rows}
 
 
 async def insert_posts(connection: Connection, posts: Sequence[Post], hashes: Sequence[str], now: datetime) -> None:
@@ -193,8 +204,9 @@ async def mark_deleted(connection: Connection, ids: Sequence[UUID], now: datetim
     await connection.execute("UPDATE posts SET deleted_at = $2 WHERE id = ANY($1)", ids, now)
     if retention == "redact":
         await connection.execute(
-            "UPDATE posts SET text = '', entities = '[]', urls = '{}', details = '{}', has_media = false"
-            " WHERE id = ANY($1)",
+            # Without its hash, or a post that comes back would be taken for unchanged.
+            "UPDATE posts SET text = '', entities = '[]', urls = '{}', details = '{}', has_media = false,"
+            " content_hash = '' WHERE id = ANY($1)",
             ids,
         )
         for table in ("post_versions", "post_media", "post_enrichment"):

@@ -63,10 +63,10 @@ class Requests:
     async def take(self, *, now: datetime, hold: timedelta, limit: int) -> list[Request]:
         """Those whose turn it is. `hold` keeps others off while we ask Telegram."""
         statement = text(
-            "UPDATE channel_requests SET next_attempt_at = :until, attempts = attempts + 1 WHERE id IN ("
-            "SELECT id FROM channel_requests WHERE channel_id IS NULL"
+            "WITH due AS MATERIALIZED (SELECT id FROM channel_requests WHERE channel_id IS NULL"
             " AND (next_attempt_at IS NULL OR next_attempt_at <= :now) ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)"
-            f" RETURNING {COLUMNS}"
+            " UPDATE channel_requests SET next_attempt_at = :until, attempts = attempts + 1"
+            f" WHERE id IN (SELECT id FROM due) RETURNING {COLUMNS}"
         )
         async with self._database.begin() as connection:
             rows = await connection.execute(statement, {"now": now, "until": now + hold, "limit": limit})

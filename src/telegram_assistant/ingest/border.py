@@ -1,0 +1,25 @@
+"""Where the history that we ask for begins: never in the middle of an album."""
+
+from __future__ import annotations
+
+from telegram_assistant.domain.album import MAX_ITEMS
+from telegram_assistant.ingest.source import Peer, Source
+
+
+async def between_albums(source: Source, peer: Peer, below: int) -> int:
+    """The highest id not above `below` that has no album with items on both sides of it."""
+    if below == 0:
+        return 0
+    near = range(max(1, below - MAX_ITEMS + 2), below + MAX_ITEMS)
+    groups = {
+        message_id: post.grouped_id
+        for message_id, post in (await source.by_ids(peer, near)).items()
+        if post is not None and post.grouped_id is not None
+    }
+    while cut := [
+        message_id
+        for message_id, group in groups.items()
+        if message_id <= below and any(other > below and groups[other] == group for other in groups)
+    ]:
+        below = min(cut) - 1
+    return below
