@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import html
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from telegram_assistant import __version__
 from telegram_assistant.bus.supervisor import Supervisor, Task, TaskState
 from telegram_assistant.errors import Fatal
 from telegram_assistant.metrics import ENGINE_UP, REGISTRY
+from telegram_assistant.web.status import POLICY, status_page
 
 PROBE_SECONDS = 2.0
 
@@ -40,7 +40,7 @@ class Health:
     async def details(self) -> dict[str, Any]:
         now = datetime.now(UTC)
         engines = dict(await asyncio.gather(*(self._probe(name, probe) for name, probe in self.engines.items())))
-        sections = {name: await section() for name, section in self.sections.items()}
+        sections = dict(await asyncio.gather(*(self._section(name, report) for name, report in self.sections.items())))
         tasks = {task.name: _task_report(task, now) for task in self._supervisor.tasks.values()}
         troubles = [
             f"{kind} {name}: {report.get('error') or report['status']}"
@@ -58,6 +58,16 @@ class Health:
             "tasks": tasks,
             **sections,
         }
+
+    async def _section(self, name: str, report: Section) -> tuple[str, dict[str, Any]]:
+        """A role cannot report without its engines; then the page says so, and stays a page."""
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                return name, await report()
+        except TimeoutError:
+            return name, {"status": "unknown", "error": f"no report within {PROBE_SECONDS:.0f} s"}
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it is the answer
+            return name, {"status": "unknown", "error": f"{type(exc).__name__}: {exc}"}
 
     async def _probe(self, name: str, probe: Probe) -> tuple[str, dict[str, Any]]:
         report: dict[str, Any] = {"status": "ok", "error": None}
@@ -96,7 +106,7 @@ def health_app(health: Health) -> Starlette:
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
     async def page(_: Request) -> Response:
-        return HTMLResponse(status_page(await health.details()), headers={"Content-Security-Policy": PAGE_POLICY})
+        return HTMLResponse(status_page(await health.details()), headers={"Content-Security-Policy": POLICY})
 
     return Starlette(
         routes=[
@@ -105,42 +115,6 @@ def health_app(health: Health) -> Starlette:
             Route("/health/details", full),
             Route("/metrics", metrics),
         ]
-    )
-
-
-PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-PAGE_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; width: 100% }
-td, th { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8884 }
-.demo { background: #fc06; padding: .5rem .8rem; border-radius: .4rem }
-.ok { color: #2a8a3e } .bad { color: #c62828; font-weight: 600 }
-"""
-
-
-def status_page(details: dict[str, Any]) -> str:
-    """One plain page for people: is it well, and if not, what is wrong."""
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td class={'ok' if report['status'] == 'ok' else 'bad'}>"
-        f"{html.escape(str(report['status']))}</td><td>{html.escape(str(report.get('error') or ''))}</td></tr>"
-        for kind in ("engines", "tasks")
-        for name, report in details[kind].items()
-    )
-    demo = (
-        "<p class=demo><b>Demo.</b> No Telegram account is configured, so these channels come from a simulator."
-        " Set TELEGRAM_API_ID and TELEGRAM_API_HASH to watch real ones.</p>"
-        if details["demo"]
-        else ""
-    )
-    verdict = "All is well." if details["status"] == "ok" else "Something is wrong."
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        "<meta http-equiv=refresh content=5><title>Telegram Assistant"
-        f"{' (demo)' if details['demo'] else ''}</title><style>{PAGE_STYLE}</style><h1>Telegram Assistant</h1>{demo}"
-        f"<p class={'ok' if details['status'] == 'ok' else 'bad'}>{verdict}</p>"
-        f"<table><tr><th>Part</th><th>State</th><th>Trouble</th></tr>{rows}</table>"
-        "<p><a href=/health/details>details</a> · <a href=/metrics>metrics</a></p></html>"
     )
 
 

@@ -35,6 +35,12 @@ POSTS_DELETED_COUNT = Counter("posts_deleted_total", "Posts found to be deleted"
 HWM_AGE = Gauge(
     "parser_hwm_age_seconds", "Age of the high-water mark while a parse is under way", ["channel_id"], registry=REGISTRY
 )
+LAST_SUCCESS = Gauge(
+    "parser_last_success_seconds", "When a channel was last visited with success", ["channel_id"], registry=REGISTRY
+)
+LAST_POST = Gauge(
+    "channel_last_post_timestamp_seconds", "When a channel's newest post was made", ["channel_id"], registry=REGISTRY
+)
 WATERMARK_AGE = Gauge(
     "incremental_watermark_age_seconds", "Time since the last successful visit", ["channel_id"], registry=REGISTRY
 )

@@ -29,6 +29,11 @@ def low_watermark(channel_id: int) -> str:
     return f"low_watermark:{channel_id}"
 
 
+def ingest_alive(owner: str) -> str:
+    """A sign of life of one ingest process, so that what it locked is not waited for after its death."""
+    return f"ingest:alive:{owner}"
+
+
 def backfill_lock(channel_id: int) -> str:
     return f"lock:backfill:{channel_id}"
 

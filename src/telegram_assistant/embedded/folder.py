@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -77,20 +78,21 @@ class DataFolder:
         return None
 
     def secret(self, name: str) -> str:
-        """A password of ours: made at the first call, kept in a 0600 file."""
+        """A password of ours: made at the first call, kept in a 0600 file. Of two who make it at once, one wins."""
         path = self.path / "keys" / name
         try:
             return path.read_text(encoding="ascii").strip()
         except FileNotFoundError:
-            value = secrets.token_hex(24)
-            draft = path.with_name(f"{name}.new")
+            draft = path.with_name(f"{name}.{os.getpid()}.new")
             draft.unlink(missing_ok=True)  # left by a start that was killed
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-                file.write(value)
+                file.write(secrets.token_hex(24))
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(path)
-            return value
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+            draft.unlink()
+            return path.read_text(encoding="ascii").strip()
 
     def _take_lock(self) -> IO[str]:
         file = (self.path / "lock").open("a+", encoding="ascii")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
 
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.lock import Lock
@@ -16,12 +17,16 @@ from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.ingest.visits import Accounts
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import BACKFILL_JOBS
-from telegram_assistant.names import backfill_lock
+from telegram_assistant.names import backfill_lock, ingest_alive
 from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.redis import text_of
 
 LOCK_TTL = 3600.0
 IDLE_SECONDS = 2.0
 AFTER_FAILURE_SECONDS = 30.0
+LONGEST_PAUSE = 3600.0
+ALIVE_SECONDS = 30.0  # how long a sign of life lasts
+MANY = 50
 
 log = get_logger(__name__)
 
@@ -41,36 +46,50 @@ class Backfill:
         redis: Redis,
         *,
         owner: str,
-        clock: Callable[[], datetime],
+        alive_seconds: float = ALIVE_SECONDS,
     ) -> None:
         self._channels = channels
         self._filler = filler
         self._accounts = accounts
         self._redis = redis
         self._owner = owner
-        self._clock = clock
+        self._alive_seconds = alive_seconds
         self._not_before: dict[int, float] = {}  # channels that failed wait a little
+        self._in_vain: Counter[int] = Counter()  # times that a channel was read and still has holes
 
     async def run(self, task: Task) -> None:
         task.ready()
+        living = asyncio.ensure_future(self._show_life())
+        try:
+            while True:
+                await self.step(task.progress)
+                task.progress()
+                if living.done():
+                    living.result()
+                await asyncio.sleep(IDLE_SECONDS)
+        finally:
+            living.cancel()
+            await asyncio.gather(living, return_exceptions=True)
+
+    async def _show_life(self) -> None:
         while True:
-            await self.step(task.progress)
-            task.progress()
-            await asyncio.sleep(IDLE_SECONDS)
+            await self._redis.set(ingest_alive(self._owner), "1", px=int(self._alive_seconds * 1000))
+            await asyncio.sleep(self._alive_seconds / 3)
 
     async def step(self, progress: Callable[[], None] = lambda: None) -> int:
         """Work on what has holes now; how many channels are closed."""
         done = 0
-        loop = asyncio.get_running_loop()
-        for channel in await self._channels.with_holes(limit=50):
-            if loop.time() >= self._not_before.get(channel.id, 0.0):
-                done += await self._close(channel, progress)
+        now = asyncio.get_running_loop().time()
+        self._not_before = {channel_id: until for channel_id, until in self._not_before.items() if until > now}
+        for channel in await self._channels.with_holes(limit=MANY, without=self._not_before):
+            done += await self._close(channel, progress)
         return done
 
     async def _close(self, channel: Channel, progress: Callable[[], None]) -> bool:
         loop = asyncio.get_running_loop()
         lock = Lock(self._redis, backfill_lock(channel.id), self._owner, ttl=LOCK_TTL, monotonic=loop.time)
-        if not await lock.hold():
+        if not (await lock.hold() or await self._inherited(lock, channel)):
+            self._not_before[channel.id] = loop.time() + self._alive_seconds
             return False
 
         async def keep_lock() -> None:
@@ -90,9 +109,25 @@ class Backfill:
             return False
         finally:
             await lock.release()
-        closed = (await self._channels.ledger(channel.id)).unknown == 0
-        if not closed:
-            self._not_before[channel.id] = loop.time() + AFTER_FAILURE_SECONDS
+        ledger = await self._channels.ledger(channel.id)
+        closed = ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1))).is_empty
+        if closed:
+            self._in_vain.pop(channel.id, None)
+        else:
+            # There are messages that nobody can read.
+            pause = min(AFTER_FAILURE_SECONDS * 2 ** self._in_vain[channel.id], LONGEST_PAUSE)
+            self._not_before[channel.id] = loop.time() + pause
+            self._in_vain[channel.id] += 1
         BACKFILL_JOBS.labels(channel.id, "completed" if closed else "failed").inc()
         log.info("backfill_done", channel=channel.shown, new=found, closed=closed)
         return closed
+
+    async def _inherited(self, lock: Lock, channel: Channel) -> bool:
+        """An hour is long (SPEC 3.6): whoever died in the middle of its work is not waited for."""
+        holder = text_of(await self._redis.get(backfill_lock(channel.id)))
+        if holder is None:
+            return False
+        # Our own is one that we could not give back, because Redis was away.
+        if holder != self._owner and await self._redis.exists(ingest_alive(holder)):
+            return False
+        return await lock.inherit(holder)

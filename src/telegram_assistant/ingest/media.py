@@ -133,7 +133,7 @@ class MediaProcessor:
                 await self._channel(channel_id, list(files), left, progress)
         finally:
             for wanted in left.values():
-                await self._queue.hand_back(wanted, self._clock())
+                pass
         return len(taken)
 
     async def _work(self, task: Task) -> None:

@@ -14,8 +14,9 @@ from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.modes import ModeOverride
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.accounts import AccountPool
-from telegram_assistant.ingest.backfill import Backfill
+from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
 from telegram_assistant.ingest.budget import Budget
+from telegram_assistant.ingest.gauges import Gauges
 from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.live import LiveReaders
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
@@ -144,9 +145,17 @@ async def start_ingest(runtime: Runtime) -> None:
         rules=DownloadRules(media=media_rules),
         clock=clock,
     )
-    holes = Backfill(channels, HoleFiller(channels, saver, clock=clock), pool, runtime.redis, owner=owner, clock=clock)
+    holes = Backfill(
+        channels,
+        HoleFiller(channels, saver, clock=clock),
+        pool,
+        runtime.redis,
+        owner=owner,
+        alive_seconds=min(ALIVE_SECONDS, settings.ingest_lease_sec),
+    )
     wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
     live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
+    gauges = Gauges(channels, clock=clock)
     for name, job in (
         ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed).run),
         ("visits", visitor.run),
@@ -155,8 +164,10 @@ async def start_ingest(runtime: Runtime) -> None:
         ("live", live.run),
         ("backfill", holes.run),
         ("media", media.run),
+        ("gauges", gauges.run),
     ):
         await runtime.start_task(name, job, patience=PATIENCE)
     runtime.health.sections["scheduler"] = scheduler.report
     runtime.health.sections["parser"] = scheduler.report_parser
     runtime.health.sections["accounts"] = pool.report
+    runtime.health.sections["ledger"] = gauges.report

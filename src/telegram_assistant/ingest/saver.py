@@ -64,6 +64,7 @@ class Changes:
     counters: list[tuple[UUID, Counters]] = field(default_factory=list)
     pinned: list[UUID] = field(default_factory=list)
     unpinned: list[UUID] = field(default_factory=list)
+    groups_of_deleted: set[int] = field(default_factory=set)
 
 
 def compare(reading: Reading, stored: dict[int, Stored]) -> Changes:
@@ -92,6 +93,8 @@ def compare(reading: Reading, stored: dict[int, Stored]) -> Changes:
         for message_id, known in stored.items()
         if not known.deleted and message_id not in present and message_id in reading.proven
     ]
+    found = (stored[message_id].grouped_id for message_id in saved.deleted)
+    changes.groups_of_deleted = {grouped_id for grouped_id in found if grouped_id is not None}
     saved.counters = len(changes.counters)
     return changes
 
@@ -205,7 +208,7 @@ class Saver:
         touched = {
             post.grouped_id for post in (*saved.new, *saved.edited, *saved.restored) if post.grouped_id is not None
         }
-        known = await albums.save_albums(connection, changes.channel_id, touched, deleted=saved.deleted)
+        known = await albums.save_albums(connection, changes.channel_id, touched | changes.groups_of_deleted)
         waiting = [album for album in known if not album.announced]
         whole = [
             album.id

@@ -14,7 +14,7 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.health_status import ParserStatus, SchedulerStatus, scheduler_status
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import CHANNELS_DUE, LAST_TICK
+from telegram_assistant.metrics import CHANNELS_DUE, LAST_TICK, LOCK_ACQUIRED
 from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.redis import time_from_text, time_to_text
@@ -44,7 +44,14 @@ class Scheduler:
         self._interval = timedelta(seconds=interval)
         self._clock = clock
         self._due = due  # wakes this process's visitor
-        self.lock = Lock(redis, SCHEDULER_LOCK, owner, ttl=lock_ttl, monotonic=asyncio.get_running_loop().time)
+        self.lock = Lock(
+            redis,
+            SCHEDULER_LOCK,
+            owner,
+            ttl=lock_ttl,
+            monotonic=asyncio.get_running_loop().time,
+            count=lambda status: LOCK_ACQUIRED.labels(status).inc(),
+        )
 
     async def run(self, task: Task) -> None:
         """A supervised job: keep or seek the lock, and tick when it is time."""

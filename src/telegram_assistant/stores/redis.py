@@ -60,11 +60,17 @@ def time_to_text(moment: datetime) -> str:
     return moment.isoformat()
 
 
+def text_of(value: bytes | str | None) -> str | None:
+    """What the client gives is text, although its types cannot say so."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def time_from_text(value: bytes | str | None) -> datetime | None:
     """The one place where a time comes back out of Redis."""
-    if value is None:
+    text = text_of(value)
+    if text is None:
         return None
-    moment = datetime.fromisoformat(value.decode() if isinstance(value, bytes) else value)
+    moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"naive time {value!r} in Redis: every time here is aware")
     return moment

@@ -24,28 +24,28 @@ class StoredAlbum:
     announced: bool
 
 
-async def save_albums(
-    connection: Connection, channel_id: int, grouped_ids: Collection[int], *, deleted: Collection[int]
-) -> list[StoredAlbum]:
-    """Bring the albums of these groups and deleted items up to date, together with those still open from before."""
+async def save_albums(connection: Connection, channel_id: int, grouped_ids: Collection[int]) -> list[StoredAlbum]:
+    """Bring the albums of these groups up to date, together with those still open from before."""
     rows = await connection.fetch(
         "SELECT p.grouped_id, p.id, p.message_id, p.text, p.posted_at, g.announced_items,"
         " (SELECT array_agg(m.kind) FROM post_media m WHERE m.post_id = p.id) AS kinds"
         " FROM posts p LEFT JOIN media_groups g ON g.channel_id = p.channel_id AND g.grouped_id = p.grouped_id"
         " WHERE p.channel_id = $1 AND p.deleted_at IS NULL AND p.grouped_id = ANY("
         "SELECT unnest($2::bigint[]) UNION SELECT grouped_id FROM media_groups"
-        " WHERE channel_id = $1 AND announced_items <> items_count UNION SELECT grouped_id FROM posts"
-        " WHERE channel_id = $1 AND message_id = ANY($3) AND grouped_id IS NOT NULL)"
-        " ORDER BY p.grouped_id, p.message_id",
+        " WHERE channel_id = $1 AND announced_items <> items_count) ORDER BY p.grouped_id, p.message_id",
         channel_id,
         list(grouped_ids),
-        list(deleted),
     )
     by_group: dict[int, list[asyncpg.Record]] = {}
     for row in rows:
         by_group.setdefault(row["grouped_id"], []).append(row)
     if by_group:
         await _write(connection, channel_id, by_group)
+    if gone := [grouped_id for grouped_id in grouped_ids if grouped_id not in by_group]:
+        # Nothing is left of them.
+        await connection.execute(
+            "DELETE FROM media_groups WHERE channel_id = $1 AND grouped_id = ANY($2)", channel_id, gone
+        )
     return [
         StoredAlbum(
             album_id(channel_id, grouped_id),

@@ -127,6 +127,21 @@ class Outcome:
     worst: list[tuple[str, str]]  # channel and error
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How completely a channel is known, for gauges and pages."""
+
+    id: int
+    shown: str
+    status: str
+    captured: int
+    requested: int  # ids that somebody asked for
+    known: int  # of those
+    last_post_at: datetime | None
+    last_success_at: datetime | None
+    last_error: str | None
+
+
 class Channels:
     """The channels of the system: no tenant's filter here, capture works for all."""
 
@@ -277,6 +292,18 @@ class Channels:
             rows = await connection.execute(worst, {"limit": failing_shown})
             named = [(found.name, found.last_error or "unknown") for found in rows]
         return Outcome(row.active, row.failing, row.failing_twice, row.dead, named)
+
+    async def standings(self) -> list[Standing]:
+        """All channels in one statement; PostgreSQL counts the ranges."""
+        statement = text(
+            "SELECT id, coalesce('@' || username, title), status, captured, asked.stop - asked.start, coalesce((SELECT"
+            " sum(upper(r) - lower(r)) FROM unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r"
+            "), 0)::bigint, last_post_at, last_success_at, last_error FROM channels, LATERAL (SELECT"
+            " coalesce(requested_from, newest_id + 1) AS start,"
+            " greatest(requested_from, newest_id + 1) AS stop) AS asked WHERE status <> 'removed' ORDER BY id"
+        )
+        async with self._database.connect() as connection:
+            return [Standing(*row) for row in await connection.execute(statement)]
 
     async def with_holes(self, limit: int, *, without: Collection[int] = ()) -> list[Channel]:
         """Channels whose history was asked for, or of whose requested ids some below the cursor are unknown."""

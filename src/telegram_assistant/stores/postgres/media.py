@@ -192,7 +192,7 @@ class MediaQueue:
 def _changing(changes: str) -> Any:
     return text(
         f"UPDATE post_media SET {changes} WHERE post_id = :post_id AND position = :position"
-        " AND (:leased_until)::timestamptz IS NOT NULL"
+        " AND status = 'pending' AND next_attempt_at = :leased_until"
     )
 
 

@@ -39,6 +39,7 @@ class Stored:
     counters: Counters
     pinned: bool
     deleted: bool
+    grouped_id: int | None
 
 
 def to_json(value: Any) -> str:
@@ -47,7 +48,7 @@ def to_json(value: Any) -> str:
 
 async def stored_between(connection: Connection, channel_id: int, start: int, stop: int) -> dict[int, Stored]:
     rows = await connection.fetch(
-        "SELECT message_id, content_hash, version, views, forwards, replies, reactions, pinned,"
+        "SELECT message_id, content_hash, version, views, forwards, replies, reactions, pinned, grouped_id,"
         " deleted_at IS NOT NULL AS deleted FROM posts WHERE channel_id = $1 AND message_id >= $2 AND message_id < $3",
         channel_id,
         start,
@@ -64,6 +65,7 @@ def _stored(row: asyncpg.Record) -> Stored:
         Counters.of(views=row["views"], forwards=row["forwards"], replies=row["replies"], reactions=row["reactions"]),
         row["pinned"],
         row["deleted"],
+        row["grouped_id"],
     )
 
 

@@ -1,0 +1,80 @@
+"""The status page: is it well, what is captured, and if something is wrong, what. No scripts, nothing from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; --line: #8883 }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1 { margin: 0 0 .3rem } h2 { margin: 1.6rem 0 .3rem; font-size: 1.1rem }
+table { border-collapse: collapse; width: 100%; font-size: .93rem }
+td, th { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+.demo { background: #fc05; padding: .5rem .8rem; border-radius: .4rem }
+.ok { color: #1b8a3a } .bad { color: #c62828; font-weight: 600 }
+.bar { background: var(--line); border-radius: 3px; height: .5rem; width: 7rem; margin-top: .5rem }
+.bar i { display: block; background: #1b8a3a; border-radius: 3px; height: 100% }
+.tiles { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1rem 0 }
+.tiles div { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem 1rem; min-width: 8rem }
+.tiles b { display: block; font-size: 1.5rem }
+@media (max-width: 40rem) { .wide { display: none } }
+"""
+DEMO = (
+    "<p class=demo><b>Demo.</b> No Telegram account is configured, so these channels come from a simulated Telegram."
+    " Set <code>TELEGRAM_API_ID</code> and <code>TELEGRAM_API_HASH</code> and run <code>tga login</code> to watch"
+    " real ones.</p>"
+)
+
+
+def status_page(details: dict[str, Any]) -> str:
+    demo, well = details["demo"], details["status"] == "ok"
+    title = f"Telegram Assistant{' (demo)' if demo else ''}"
+    verdict = "All is well." if well else "Something is wrong:"
+    troubles = "".join(f"<li>{escape(trouble)}</li>" for trouble in details["troubles"])
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<meta http-equiv=refresh content=5><title>{title}</title><style>{STYLE}</style></head><body>"
+        f"<h1>Telegram Assistant</h1>{DEMO if demo else ''}<p class={'ok' if well else 'bad'}>{verdict}</p>"
+        f"{f'<ul>{troubles}</ul>' if troubles else ''}{_capture(details.get('ledger'))}"
+        f"<h2>Parts</h2><table><tr><th>Part<th>State<th>Trouble</tr>{''.join(_parts(details))}</table>"
+        "<p><a href=/health/details>details</a> · <a href=/metrics>metrics</a></p></body></html>"
+    )
+
+
+def _capture(ledger: dict[str, Any] | None) -> str:
+    if ledger is None:
+        return ""
+    tiles = (("posts captured", "captured"), ("channels", "channels"), ("ids unknown", "unknown"))
+    shown = "".join(f"<div><b>{ledger[key]:,}</b>{name}</div>" for name, key in tiles)
+    if not ledger["listed"]:
+        return f"<div class=tiles>{shown}</div><p>No channels yet: <code>tga channels add @name</code></p>"
+    rows = "".join(_channel(row) for row in ledger["listed"])
+    more = ledger["channels"] - len(ledger["listed"])
+    return (
+        f"<div class=tiles>{shown}</div><h2>Channels</h2><table><tr><th>Channel<th class=n>Posts<th class=n>Unknown"
+        f"<th class=wide>Proven<th class=wide>Newest post (UTC)<th>Trouble</tr>{rows}</table>"
+        f"{f'<p>and {more:,} more: tga channels list</p>' if more > 0 else ''}"
+    )
+
+
+def _channel(row: dict[str, Any]) -> str:
+    percent = float(row["percent"])
+    return (
+        f"<tr><td>{escape(row['channel'])}<td class=n>{row['captured']:,}<td class=n>{row['unknown']:,}"
+        f"<td class=wide title='{percent:.2f} %'><div class=bar><i style='width:{percent:.0f}%'></i></div>"
+        f"<td class=wide>{escape(row['newest_post'] or '')}<td class=bad>{escape(row['error'] or '')}</tr>"
+    )
+
+
+def _parts(details: dict[str, Any]) -> Iterable[str]:
+    for kind in ("engines", "tasks"):
+        for name, report in details[kind].items():
+            state = "ok" if report["status"] == "ok" else "bad"
+            yield (
+                f"<tr><td>{escape(name)}<td class={state}>{escape(str(report['status']))}"
+                f"<td>{escape(str(report.get('error') or ''))}</tr>"
+            )
