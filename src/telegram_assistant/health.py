@@ -144,14 +144,14 @@ class _Server(uvicorn.Server):
 
 async def serve(app: Starlette, listener: socket.socket, task: Task) -> None:
     """A supervised job: answer requests until cancelled."""
-    # A copy of the socket, because uvicorn closes what it is given, and a restart needs it again.
     server = _Server(
         uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
     )
-    serving = asyncio.ensure_future(server.serve(sockets=[listener.dup()]))
-    task.ready()  # the port has been ours since `listen`: whoever connects now is answered in a moment
-    try:
-        await asyncio.shield(serving)
-    finally:
-        server.should_exit = True
-        await asyncio.gather(serving, return_exceptions=True)
+    with listener.dup() as copy:  # because uvicorn closes what it is given, and a restart needs it again
+        serving = asyncio.ensure_future(server.serve(sockets=[copy]))
+        task.ready()  # the port has been ours since `listen`: whoever connects now is answered in a moment
+        try:
+            await asyncio.shield(serving)
+        finally:
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)

@@ -18,6 +18,7 @@ from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
@@ -143,6 +144,22 @@ def priority(
         found = await find(channels, channel)
         await channels.set_priority(found.id, value)
         console.print(f"{found.shown}: priority {value}", highlight=False)
+
+    with_runtime(work)
+
+
+@app.command(epilog="Example: tga channels comments @durov on")
+def comments(channel: Reference, switch: Annotated[str, typer.Argument(help="on or off", metavar="on|off")]) -> None:
+    """Read the comments under a channel's posts too, or stop doing so."""
+    if switch not in {"on", "off"}:
+        raise Fatal(f"say on or off, not {switch}")
+
+    async def work(runtime: Runtime) -> None:
+        found = await find(Channels(runtime.database), channel)
+        await Comments(runtime.database).switch(found.id, on=switch == "on")
+        console.print(
+            f"{found.shown}: comments are {'read' if switch == 'on' else 'not read'} from now on", highlight=False
+        )
 
     with_runtime(work)
 

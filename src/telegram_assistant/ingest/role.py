@@ -16,6 +16,7 @@ from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
 from telegram_assistant.ingest.budget import Budget
+from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.gauges import Gauges
 from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.live import LiveReaders
@@ -32,6 +33,7 @@ from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.sealed import Sealer
@@ -164,6 +166,7 @@ async def start_ingest(runtime: Runtime) -> None:
         ("live", live.run),
         ("backfill", holes.run),
         ("media", media.run),
+        ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock).run),
         ("gauges", gauges.run),
     ):
         await runtime.start_task(name, job, patience=PATIENCE)

@@ -46,7 +46,7 @@ def status_page(details: dict[str, Any]) -> str:
 
 
 def _capture(ledger: dict[str, Any] | None) -> str:
-    if ledger is None:
+    if ledger is None or "listed" not in ledger:  # it cannot be read now; the troubles above say why
         return ""
     tiles = (("posts captured", "captured"), ("channels", "channels"), ("ids unknown", "unknown"))
     shown = "".join(f"<div><b>{ledger[key]:,}</b>{name}</div>" for name, key in tiles)
@@ -74,7 +74,8 @@ def _parts(details: dict[str, Any]) -> Iterable[str]:
     for kind in ("engines", "tasks"):
         for name, report in details[kind].items():
             state = "ok" if report["status"] == "ok" else "bad"
+            what = f"{name} answers" if kind == "engines" else name
             yield (
-                f"<tr><td>{escape(name)}<td class={state}>{escape(str(report['status']))}"
+                f"<tr><td>{escape(what)}<td class={state}>{escape(str(report['status']))}"
                 f"<td>{escape(str(report.get('error') or ''))}</tr>"
             )

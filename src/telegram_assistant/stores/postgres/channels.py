@@ -162,7 +162,9 @@ class Channels:
         return None if row is None else channel_of(row)
 
     async def all(self) -> list[Channel]:
-        statement = text(f"SELECT {COLUMNS} FROM channels WHERE status <> 'removed' ORDER BY priority DESC, title")
+        statement = text(
+            f"SELECT {COLUMNS} FROM channels WHERE status NOT IN ('removed', 'linked') ORDER BY priority DESC, title"
+        )
         async with self._database.connect() as connection:
             return [channel_of(row) for row in await connection.execute(statement)]
 
@@ -300,7 +302,8 @@ class Channels:
             " sum(upper(r) - lower(r)) FROM unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r"
             "), 0)::bigint, last_post_at, last_success_at, last_error FROM channels, LATERAL (SELECT"
             " coalesce(requested_from, newest_id + 1) AS start,"
-            " greatest(requested_from, newest_id + 1) AS stop) AS asked WHERE status <> 'removed' ORDER BY id"
+            " greatest(requested_from, newest_id + 1) AS stop) AS asked"
+            " WHERE status NOT IN ('removed', 'linked') ORDER BY id"
         )
         async with self._database.connect() as connection:
             return [Standing(*row) for row in await connection.execute(statement)]

@@ -107,7 +107,9 @@ channels = Table(
     Column("linked_id", BigInteger),  # the discussion group
     Column("read_comments", Boolean, nullable=False, server_default=text("false")),
     Column("timezone", Text, nullable=False, server_default="Europe/Moscow"),
-    Column("status", Text, nullable=False, server_default="active"),  # active | dead | removed
+    Column(
+        "status", Text, nullable=False, server_default="active"
+    ),  # active | dead | removed | linked (only for its comments)
     Column("priority", Integer, nullable=False, server_default=text("0")),
     # The ledger (G1): ids below requested_from were never asked for; coverage is what has been proven.
     Column("cursor_id", BigInteger, nullable=False, server_default=text("0")),
@@ -127,7 +129,7 @@ channels = Table(
     Column("leased_by", Text),
     _time("leased_until"),
     _now("created_at"),
-    CheckConstraint("status IN ('active', 'dead', 'removed')", "status"),
+    CheckConstraint("status IN ('active', 'dead', 'removed', 'linked')", "status"),
     Index("uq_channels_username", func.lower(text("username")), unique=True),
     Index("ix_channels_due", "next_visit_at", postgresql_where=text("status <> 'removed'")),
     Index(None, "tenant_id"),
@@ -206,6 +208,15 @@ posts = Table(
     UniqueConstraint("channel_id", "message_id"),
     Index(None, "channel_id", "posted_at"),
     Index("ix_posts_grouped", "channel_id", "grouped_id", postgresql_where=text("grouped_id IS NOT NULL")),
+)
+
+# A comment is a post of the discussion group; here stands which post of the channel it is about.
+post_comments = Table(
+    "post_comments",
+    metadata,
+    Column("comment_id", UUID, ForeignKey("posts.id", ondelete="CASCADE"), primary_key=True),
+    Column("post_id", UUID, ForeignKey("posts.id", ondelete="CASCADE"), nullable=False),
+    Index(None, "post_id"),
 )
 
 # What a post was before an edit; what it is now stands in `posts`.

@@ -35,6 +35,7 @@ POLICIES = {
     "post_media": OF_POST,
     "post_enrichment": OF_POST,
     "media_group_items": OF_POST,
+    "post_comments": OF_POST,
     "outbox": "false",
     "media_objects": "EXISTS (SELECT 1 FROM post_media m WHERE m.sha256 = media_objects.sha256)",
 }
@@ -131,7 +132,7 @@ def _create_tables() -> None:
         sa.Column("leased_by", sa.Text(), nullable=True),
         sa.Column("leased_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("status IN ('active', 'dead', 'removed')", name=op.f("ck_channels_status")),
+        sa.CheckConstraint("status IN ('active', 'dead', 'removed', 'linked')", name=op.f("ck_channels_status")),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_channels_tenant_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_channels")),
     )
@@ -314,6 +315,17 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("group_id", "post_id", name=op.f("pk_media_group_items")),
     )
     op.create_index(op.f("ix_media_group_items_post_id"), "media_group_items", ["post_id"], unique=False)
+    op.create_table(
+        "post_comments",
+        sa.Column("comment_id", sa.UUID(), nullable=False),
+        sa.Column("post_id", sa.UUID(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["comment_id"], ["posts.id"], name=op.f("fk_post_comments_comment_id"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(["post_id"], ["posts.id"], name=op.f("fk_post_comments_post_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("comment_id", name=op.f("pk_post_comments")),
+    )
+    op.create_index(op.f("ix_post_comments_post_id"), "post_comments", ["post_id"], unique=False)
     op.create_table(
         "post_counters",
         sa.Column("post_id", sa.UUID(), nullable=False),

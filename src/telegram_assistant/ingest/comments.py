@@ -1,0 +1,86 @@
+"""Comments under a channel's posts, where they are wanted (off by default): saved the same way as posts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.ingest.saver import Reading, Saver
+from telegram_assistant.ingest.source import Peer, Source, SourceError
+from telegram_assistant.ingest.visits import Accounts
+from telegram_assistant.log import get_logger
+from telegram_assistant.stores.postgres.channels import Channel
+from telegram_assistant.stores.postgres.comments import Comments, Thread
+
+EVERY_SECONDS = 15.0
+RECENT = timedelta(days=7)  # as long as posts themselves are read again
+THREADS = 50  # of one channel in one round
+
+log = get_logger(__name__)
+
+
+class CommentReader:
+    """A supervised job."""
+
+    def __init__(self, store: Comments, saver: Saver, accounts: Accounts, *, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._saver = saver
+        self._accounts = accounts
+        self._clock = clock
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        while True:
+            await self.step(task.progress)
+            task.progress()
+            await asyncio.sleep(EVERY_SECONDS)
+
+    async def step(self, progress: Callable[[], None] = lambda: None) -> int:
+        """Read what is new under all channels; how many comments that was."""
+        found = 0
+        for channel in await self._store.channels():
+            found += await self._read(channel)
+            progress()
+        return found
+
+    async def _read(self, channel: Channel) -> int:
+        """One channel's failure is its own; the next round tries again."""
+        found = 0
+        try:
+            threads = await self._store.waiting(channel.id, since=self._clock() - RECENT, limit=THREADS)
+            if threads:
+                source, peer = await self._accounts.reader(channel)
+                group_id = channel.linked_id or await self._find_group(channel, source, peer)
+                for thread in threads if group_id else ():
+                    found += await self._read_thread(group_id, source, peer, thread)
+        except SourceError as exc:
+            log.warning("comments_failed", channel=channel.shown, reason=str(exc))
+        return found
+
+    async def _find_group(self, channel: Channel, source: Source, peer: Peer) -> int:
+        info = await source.describe(peer)
+        if info.linked_id is None:
+            log.info("no_discussion_group", channel=channel.shown)
+            await self._store.switch(channel.id, on=False)
+            return 0
+        await self._store.add_group(info.linked_id, channel)
+        return info.linked_id
+
+    async def _read_thread(self, group_id: int, source: Source, peer: Peer, thread: Thread) -> int:
+        after_id, found = thread.after_id, 0
+        while True:
+            page = await source.comments_after(peer, thread.message_id, after_id)
+            if page.posts:
+                ids = [post.message_id for post in page.posts]
+                # Between two comments of a thread lie those of others: only what was seen is proven.
+                saved = await self._saver.save(
+                    Reading(channel_id=group_id, posts=page.posts, proven=Coverage.of_ids(ids), newest_id=max(ids))
+                )
+                await self._store.relate(thread.post_id, [post.id for post in page.posts])
+                after_id = max(ids)
+                found += len(saved.new)
+            if page.reached_end or not page.posts:
+                return found

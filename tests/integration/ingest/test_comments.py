@@ -1,0 +1,105 @@
+"""Comments of a discussion group, read through the simulator where a channel has them switched on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.media_rules import MediaDecision
+from telegram_assistant.ingest.comments import CommentReader
+from telegram_assistant.ingest.saver import Reading, Saver
+from telegram_assistant.ingest.source import Peer, Source
+from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_client import open_client
+from telegram_assistant.stores.postgres.channels import Channel
+from telegram_assistant.stores.postgres.comments import Comments
+from telegram_simulator.model import Channel as SimChannel
+from telegram_simulator.model import Counters, Message, User
+from telegram_simulator.server import Simulator
+from telegram_simulator.world import World
+
+pytestmark = pytest.mark.integration
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def make_world() -> tuple[World, SimChannel, SimChannel]:
+    world = World()
+    world.add_user(User(id=5001, access_hash=77, first_name="Reader", phone="79990000001"))
+    born = NOW - timedelta(days=30)
+    channel = world.add_channel(SimChannel(1001, 11, "News", "the_news", born, members={5001}, linked_id=2001))
+    group = world.add_channel(SimChannel(2001, 22, "News chat", None, born, group=True, linked_id=1001, members={5001}))
+    world.post(channel, Message(id=1, date=NOW - timedelta(hours=2), text="discussed", counters=Counters(replies=3)))
+    world.post(channel, Message(id=2, date=NOW - timedelta(hours=1), text="not discussed"))
+    for number, words in enumerate(("first", "second", "third"), 1):
+        world.post(group, Message(id=number, date=NOW, text=words, comment_to=1, sender_id=5001))
+    return world, channel, group
+
+
+class OneAccount:
+    """The accounts of this test: one source that reads everything."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    async def reader(self, channel: Channel) -> tuple[Source, Peer]:
+        return self._source, Peer(channel.id, channel.access_hash["a"])
+
+
+async def test_comments_are_read_once_and_belong_to_their_post(database: AsyncEngine) -> None:
+    world, _, group = make_world()
+    async with database.begin() as connection:
+        await connection.execute(
+            text(
+                "INSERT INTO channels (id, title, username, access_hash, read_comments, requested_from)"
+                " VALUES (1001, 'News', 'the_news', '{\"a\": 11}', true, 1)"
+            )
+        )
+    async with Simulator(world) as sim:
+        client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
+        async with TelegramSource(client, "a") as source:
+            saver = Saver(database, clock=lambda: NOW, decide_media=lambda _: MediaDecision("pending"))
+            page = await source.page_after(Peer(1001, 11), 0)
+            await saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
+            store = Comments(database)
+            reader = CommentReader(store, saver, OneAccount(source), clock=lambda: NOW)
+            assert await reader.step() == 3
+            assert await reader.step() == 0
+            world.post(group, Message(id=4, date=NOW, text="late", comment_to=1, sender_id=5001))
+            world.grow(world.channels[1001], 1, replies=1)
+            page = await source.page_after(Peer(1001, 11), 0)
+            await saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
+            assert await reader.step() == 1
+    async with database.connect() as connection:
+        rows = await connection.execute(
+            text(
+                "SELECT c.text, p.message_id, c.channel_id FROM post_comments m JOIN posts c ON c.id = m.comment_id"
+                " JOIN posts p ON p.id = m.post_id ORDER BY c.message_id"
+            )
+        )
+        assert [tuple(row) for row in rows] == [(w, 1, 2001) for w in ("first", "second", "third", "late")]
+
+
+async def test_a_channel_that_lost_its_group_is_switched_off(database: AsyncEngine) -> None:
+    world, channel, _ = make_world()
+    async with database.begin() as connection:
+        await connection.execute(
+            text(
+                "INSERT INTO channels (id, title, username, access_hash, read_comments, requested_from)"
+                " VALUES (1001, 'News', 'the_news', '{\"a\": 11}', true, 1)"
+            )
+        )
+    async with Simulator(world) as sim:
+        client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
+        async with TelegramSource(client, "a") as source:
+            saver = Saver(database, clock=lambda: NOW, decide_media=lambda _: MediaDecision("pending"))
+            page = await source.page_after(Peer(1001, 11), 0)
+            await saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
+            channel.linked_id = None
+            store = Comments(database)
+            assert await CommentReader(store, saver, OneAccount(source), clock=lambda: NOW).step() == 0
+            assert await store.channels() == []
