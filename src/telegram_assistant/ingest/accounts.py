@@ -50,7 +50,7 @@ class AccountPool:
         self._ticks = ticks
         self._roster = Roster(store, opener, clock=clock, paced=paced, session=session, ticks=ticks)
         self._directory = Directory(ticks)
-        self._denied: dict[tuple[int, str], tuple[float, SourceError]] = {}  # by channel and account
+        self._denied: dict[tuple[int, str], float] = {}  # channel and account -> until when
         self._turns = count(1)
 
     async def start(self) -> None:
@@ -76,12 +76,14 @@ class AccountPool:
         errors: list[SourceError] = []
         for seat in sorted(self._roster.usable, key=lambda seat: seat.load(RESOLVING, self._ticks())):
             try:
-                return seat.id, await self._look_up(seat, ref)
+                info = await self._look_up(seat, ref)
             except SourceError as exc:
-                await self.failed(seat.id, exc)
                 errors.append(exc)
                 if exc.failure is Failure.GONE:
                     break  # true for every account, and each question is dear
+            else:
+                seat.handed = next(self._turns)
+                return seat.id, info
         raise self._nobody(str(ref), errors)
 
     async def live(self, account_id: str) -> Source:
@@ -97,11 +99,11 @@ class AccountPool:
         await self._roster.refresh()
         return [seat.id for seat in self._roster.usable]
 
-    async def failed(self, account_id: str, exc: SourceError) -> None:
+    async def failed(self, source: Source, exc: SourceError) -> None:
         """Hear of a failure: one of the account itself is stored, after a lost connection others go first."""
-        seat = self._roster.seats.get(account_id)
-        if seat is None:
-            return
+        seat = self._roster.seats.get(source.account_id)
+        if seat is None or source not in (seat.reading, seat.live):
+            return  # an old connection says nothing about the session of now
         if exc.failure is Failure.ACCOUNT:
             await self._roster.end(seat, exc)
         elif exc.failure is Failure.TRANSIENT:
@@ -111,7 +113,7 @@ class AccountPool:
         """Where a reader goes on after this account failed."""
         exc, channel = tried[account_id], search.channel
         if exc.failure is Failure.CHANNEL_PRIVATE:
-            self._denied[channel.id, account_id] = (self._ticks() + DENIED_SECONDS, exc)
+            self._denied[channel.id, account_id] = self._ticks() + DENIED_SECONDS
         elif is_stale_hash(exc):
             if channel.username and account_id not in search.renewed:
                 await self._forget_hash(search, account_id)
@@ -128,7 +130,7 @@ class AccountPool:
         waits = [seat.budget.flood_seconds(READING) for seat in self._roster.usable]
         error = None
         if not waits:
-            error = "no Telegram account can be used: run `tga login`"
+            error = str(self._roster.given_error or "no Telegram account can be used: run `tga login`")
         elif min(waits) > RED_AFTER:
             error = f"Telegram makes every account wait; the first is free in {min(waits):.0f} s"
         return {"status": "failing" if error else "ok", "error": error, "accounts": self._roster.report()}
@@ -139,7 +141,6 @@ class AccountPool:
                 source = self._roster.reading(seat)
                 peer = await self._peer(seat, search)
             except SourceError as exc:
-                await self.failed(seat.id, exc)
                 tried[seat.id] = exc
             else:
                 seat.handed = next(self._turns)
@@ -155,10 +156,9 @@ class AccountPool:
             knows = seat.id in search.hashes
             if seat.id in tried or not (knows or search.channel.username):
                 continue  # a private channel is read by those who have joined it
-            until, denial = self._denied.get((search.channel.id, seat.id), (now, None))
-            obstacle = denial if until > now else seat.flood(READING) if knows else seat.flood(READING, RESOLVING)
-            if obstacle is not None:
-                tried[seat.id] = obstacle
+            flood = seat.flood(READING) if knows else seat.flood(READING, RESOLVING)
+            if flood is not None:
+                tried[seat.id] = flood
             else:
                 (knowing if knows else asking).append(seat)
         waits = [exc.flood_seconds for account_id, exc in tried.items() if account_id in search.hashes]
@@ -166,7 +166,8 @@ class AccountPool:
             asking = []
         knowing.sort(key=lambda seat: seat.load(READING, now))
         asking.sort(key=lambda seat: seat.load(RESOLVING, now))
-        return knowing + asking
+        # Who was denied is asked last, but is asked: meanwhile it may have joined.
+        return sorted(knowing + asking, key=lambda seat: self._denied.get((search.channel.id, seat.id), now) > now)
 
     async def _peer(self, seat: Seat, search: Search) -> Peer:
         channel = search.channel
@@ -186,7 +187,12 @@ class AccountPool:
         await self._store.forget_hash(account_id, search.channel.id, stale)
 
     async def _look_up(self, seat: Seat, ref: ChannelRef) -> ChannelInfo:
-        return await self._directory.look_up(self._roster.reading(seat), ref)
+        source = self._roster.reading(seat)
+        try:
+            return await self._directory.look_up(source, ref)
+        except SourceError as exc:
+            await self.failed(source, exc)
+            raise
 
     async def _known(self, ref: ChannelRef) -> tuple[str, ChannelInfo] | None:
         """A channel that we have already, if an account of now can read it."""
@@ -216,7 +222,8 @@ class AccountPool:
             found = [exc for exc in errors if exc.failure is failure]
             if found:
                 best = min(found, key=lambda exc: exc.flood_seconds or 0.0)
-                text = f"no Telegram account can read {shown} now: {best}"
+                of_the_channel = failure in {Failure.CHANNEL_PRIVATE, Failure.GONE}
+                text = f"{shown}: {best}" if of_the_channel else f"no Telegram account can read {shown} now: {best}"
                 return SourceError(failure, text, flood_seconds=best.flood_seconds)
         if not self._roster.usable:
             return SourceError(Failure.ACCOUNT, f"no Telegram account can read {shown}: run `tga login`")

@@ -37,7 +37,7 @@ POLL_SECONDS = 5.0
 LEFT_BEHIND = timedelta(hours=6)  # an upload that was not finished by then never will be
 BACKOFF = Backoff(base=30, factor=4, cap=6 * 3600)
 NOT_THE_FILES_FAULT = frozenset({Failure.FLOOD, Failure.TRANSIENT, Failure.ACCOUNT})
-SAME_FOR_ALL: frozenset[Failure] = frozenset()  # the next file of the channel would end alike
+SAME_FOR_ALL = frozenset({Failure.FLOOD, Failure.ACCOUNT})  # the next file of the channel would end alike
 
 DELETED = "the message was deleted before its file could be downloaded"
 UNKNOWN_MIME = "application/octet-stream"

@@ -30,7 +30,7 @@ class Search:
 class Pool(Protocol):
     """What a reader needs of the pool."""
 
-    async def failed(self, account_id: str, exc: SourceError) -> None: ...
+    async def failed(self, source: Source, exc: SourceError) -> None: ...
 
     async def move(self, search: Search, account_id: str, tried: dict[str, SourceError]) -> tuple[Source, Peer]:
         """Another place to go on reading when this account failed. Raises SourceError when there is no good one."""
@@ -86,7 +86,7 @@ class AccountSource:
             with working_at(self._priority):
                 return await work
         except SourceError as exc:
-            await self._pool.failed(source.account_id, exc)
+            await self._pool.failed(source, exc)
             raise
 
     async def _each(self, source: Source, pieces: AsyncIterator[T]) -> AsyncIterator[T]:

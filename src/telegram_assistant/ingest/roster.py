@@ -108,9 +108,9 @@ class Roster:
 
     async def live(self, seat: Seat) -> Connection:
         """A new connection for live updates; the one before is closed."""
-        if seat.live is not None:
-            await seat.live.close()
-        seat.live = self._open(seat, live=True)
+        before, seat.live = seat.live, self._open(seat, live=True)
+        if before is not None:
+            await before.close()
         return seat.live
 
     def report(self) -> list[dict[str, Any]]:

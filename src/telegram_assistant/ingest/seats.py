@@ -87,10 +87,10 @@ class Seat:
         )
 
     async def close(self) -> None:
-        for connection in (self.reading, self.live):
+        closing, self.reading, self.live = (self.reading, self.live), None, None
+        for connection in closing:
             if connection is not None:
                 await connection.close()
-        self.reading = self.live = None
 
     def report(self) -> dict[str, Any]:
         return {

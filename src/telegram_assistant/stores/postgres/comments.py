@@ -38,8 +38,9 @@ class Comments:
         statement = text(
             "SELECT p.id, p.message_id, coalesce(known.newest, 0) FROM posts p LEFT JOIN LATERAL ("
             "SELECT count(*) AS held, max(c.message_id) AS newest FROM post_comments m"
-            " JOIN posts c ON c.id = m.comment_id WHERE m.post_id = p.id) AS known ON true WHERE p.channel_id = :channel AND p.posted_at >= :since"
-            " AND p.deleted_at IS NULL AND p.replies > known.held ORDER BY p.message_id DESC LIMIT :limit"
+            " JOIN posts c ON c.id = m.comment_id WHERE m.post_id = p.id) AS known ON true"
+            " WHERE p.channel_id = :channel AND p.posted_at >= :since AND p.deleted_at IS NULL"
+            " AND p.replies > known.held ORDER BY p.message_id DESC LIMIT :limit"
         )
         async with self._database.connect() as connection:
             rows = await connection.execute(statement, {"channel": channel_id, "since": since, "limit": limit})
