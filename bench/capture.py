@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,11 @@ from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.source import PAGE_LIMIT
+from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.intervals import Intervals
 
 CHANNELS = 4
 POSTS = 2500  # of each
@@ -72,7 +75,8 @@ class Capture:
         self._channels = Channels(engines.database)
         clock: Callable[[], Any] = lambda: MOMENT  # noqa: E731 - shorter than a function
         self.saver = Saver(engines.database, clock=clock, decide_media=partial(decide, rules=MediaRules()))
-        self._parser = ChannelParser(self._channels, self.saver, engines.redis, clock=clock)
+        statistics = Statistics(engines.redis, Intervals(engines.database), window=timedelta(days=14), clock=clock)
+        self._parser = ChannelParser(self._channels, self.saver, engines.redis, statistics, clock=clock)
         self._relay = Relay(engines.database, Publisher(engines.redis), self.saver.committed)
 
     async def add_channels(self) -> None:

@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
 
 
@@ -75,6 +76,20 @@ class Settings(BaseSettings):
         description="Posts deleted in Telegram: keep them marked, mirror the deletion, or redact their content.",
     )
 
+    # Media (SPEC 8)
+    media_url: str | None = Field(
+        None, description="Where files go: a folder or s3://bucket/prefix; empty: the data folder."
+    )
+    media_s3_endpoint: str | None = Field(None, description="Address of an S3 that is not Amazon's.")
+    media_s3_region: str | None = Field(None, description="Region of the bucket.")
+    media_s3_access_key_id: str | None = Field(None, description="Who we are to S3.")
+    media_s3_secret_access_key: SecretStr | None = Field(None, description="And the secret that proves it.")
+    media_kinds: str = Field("photo,document", description="Kinds of files to download, separated by commas.")
+    media_max_picture_mb: int = Field(15, ge=1, description="Larger pictures are not downloaded.")
+    media_max_document_mb: int = Field(40, ge=1, description="Larger files of other kinds are not downloaded.")
+    media_max_concurrency: int = Field(4, ge=1, description="Files that download at once.")
+    media_retry_max: int = Field(5, ge=1, description="Attempts at a file that arrives damaged.")
+
     # Adaptive thresholds (SPEC 3)
     feature_adaptive_thresholds_enabled: bool = Field(default=True, description="Off: 1 h threshold, 5 min overlap.")
     parser_stats_window_days: int = Field(14, ge=1, description="Days of posting-interval statistics.")
@@ -100,6 +115,14 @@ class Settings(BaseSettings):
     def _server_is_dc_host_port(cls, value: str | None) -> str | None:
         if value is not None:
             TelegramServer.parse(value)
+        return value
+
+    @field_validator("media_kinds")
+    @classmethod
+    def _kinds_are_known(cls, value: str) -> str:
+        wrong = [kind for kind in value.split(",") if kind.strip() not in set(MediaKind)]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)} is no kind of file; there are {', '.join(MediaKind)}")
         return value
 
     @model_validator(mode="after")

@@ -45,6 +45,20 @@ WATERMARK_AGE = Gauge(
     "incremental_watermark_age_seconds", "Time since the last successful visit", ["channel_id"], registry=REGISTRY
 )
 
+# Silence (SPEC 3)
+INTERARRIVAL = Histogram(
+    "interarrival_seconds",
+    "Time between two posts of a channel",
+    ["channel_id"],
+    buckets=(1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400, 259200),
+    registry=REGISTRY,
+)
+THRESHOLD = Gauge("adaptive_threshold_seconds", "Silence that is unusual now", ["channel_id"], registry=REGISTRY)
+CHANNEL_GAP = Gauge("channel_gap_seconds", "How long a channel has been silent", ["channel_id"], registry=REGISTRY)
+MISSING_DURATION = Gauge(
+    "posts_missing_duration_seconds", "The longest silence above its threshold, for older dashboards", registry=REGISTRY
+)
+
 # The ledger (G1)
 UNKNOWN_IDS = Gauge("ledger_unknown_ids", "Message ids nobody can speak for", ["channel_id"], registry=REGISTRY)
 COVERAGE = Gauge("ledger_coverage_percent", "Known share of the requested ids", ["channel_id"], registry=REGISTRY)

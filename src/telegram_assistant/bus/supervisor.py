@@ -144,7 +144,12 @@ class Supervisor:
             await task.job(task)
         except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001 - whatever it is: log, count, restart
             failure = exc
-        if me is None or not me.cancelling():  # then a cancellation came from inside the job: a failure like others
+        cancelled = isinstance(failure, asyncio.CancelledError) and me is not None and me.cancelling() > 0
+        if task.name in self._running and not cancelled:
+            # A cancellation from inside the job is a failure like others. A TaskGroup that failed leaves its count
+            # behind on Python 3.11, and the next await would take it for ours.
+            while me is not None and me.cancelling():
+                me.uncancel()
             return failure or RuntimeError("the task ended although nobody stopped it")
         if isinstance(failure, Exception):
             log.error("task_stop_failed", task=task.name, exc_info=failure)

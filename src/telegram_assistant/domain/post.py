@@ -139,16 +139,13 @@ class Post:
     poll: Poll | None = None
     service: Service | None = None
     counters: Counters = NO_COUNTERS
+    id: uuid.UUID = field(init=False, compare=False, repr=False)  # made once: it is asked for again and again
 
     def __post_init__(self) -> None:
-        _check_ids(self.channel_id, self.message_id)
+        object.__setattr__(self, "id", post_id(self.channel_id, self.message_id))
         as_utc(self.posted_at)
         if self.edited_at is not None:
             as_utc(self.edited_at)
-
-    @property
-    def id(self) -> uuid.UUID:
-        return post_id(self.channel_id, self.message_id)
 
     @property
     def urls(self) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _UTF16 = "utf-16-le"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.ASCII | re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"[^/?#:]+\.[^/?#:]+:\d", re.ASCII)
 
@@ -68,14 +67,16 @@ class Link:
 
 def links_of(text: str, entities: Iterable[Entity]) -> tuple[Link, ...]:
     """The links of a text in their order, hidden ones too, each address once."""
-    found = sorted((entity for entity in entities if _is_link(entity)), key=attrgetter("offset"))
+    found = [entity for entity in entities if _is_link(entity)]
     if not found:
         return ()
+    found.sort(key=attrgetter("offset"))
     units = text.encode(_UTF16, "surrogatepass")
+    plain = len(units) == 2 * len(text)  # each character is one unit: no need to decode
     links: dict[str, Link] = {}
     for entity in found:
-        end = entity.offset + entity.length
-        label = units[2 * entity.offset : 2 * end].decode(_UTF16, "replace")
+        start, end = entity.offset, entity.offset + entity.length
+        label = text[start:end] if plain else units[2 * start : 2 * end].decode(_UTF16, "replace")
         hidden = entity.kind is EntityKind.TEXT_URL
         url = _with_scheme(((entity.url or "") if hidden else label).strip())
         if url:
@@ -90,7 +91,9 @@ def urls_of(text: str, entities: Iterable[Entity]) -> tuple[str, ...]:
 
 def clean_text(text: str) -> str:
     """Without what PostgreSQL and UTF-8 refuse: NULs go, lone surrogates become U+FFFD."""
-    if _SURROGATE.search(text):
+    try:
+        text.encode()  # faster than any search
+    except UnicodeEncodeError:
         # Through UTF-16, where two halves of a pair that came apart find each other again.
         text = text.encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
     return text.replace("\0", "")
@@ -108,10 +111,17 @@ def clean_message(text: str, entities: Sequence[Entity]) -> tuple[str, tuple[Ent
 
 
 def _is_link(entity: Entity) -> bool:
-    return entity.kind in {EntityKind.URL, EntityKind.TEXT_URL} and entity.offset >= 0 and entity.length > 0
+    # Not `in`, for hashing an enum is slow, and every entity of every post passes here.
+    return (
+        (entity.kind is EntityKind.URL or entity.kind is EntityKind.TEXT_URL)
+        and entity.offset >= 0
+        and entity.length > 0
+    )
 
 
 def _clean_entity(entity: Entity) -> Entity:
+    if entity.url is None and entity.detail is None:
+        return entity
     url = entity.url and clean_text(entity.url)
     detail = entity.detail and clean_text(entity.detail)
     # Nearly all are clean, and a copy costs more than the look.

@@ -115,9 +115,13 @@ class DataFolder:
 def explain_os_error(exc: OSError, path: Path) -> str:
     """One line for what the file system refused."""
     if exc.errno == errno.ENOSPC:
-        return f"The disk of {path} is full: free some space, or set TGA_DATA_DIR to a folder on another disk"
+        return explain_full_disk(path)
     if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"No permission to write in {path}: set TGA_DATA_DIR to a folder of yours ({exc.strerror})"
     if exc.errno in (errno.ENOTDIR, errno.EEXIST):
         return f"{path} is not a folder: set TGA_DATA_DIR to one"
     return f"Cannot use the data folder {path}: {exc}"
+
+
+def explain_full_disk(path: Path) -> str:
+    return f"The disk of {path} is full: free some space, or set TGA_DATA_DIR to a folder on another disk"

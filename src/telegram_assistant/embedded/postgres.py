@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import importlib.metadata
 import importlib.util
 import os
@@ -21,7 +22,7 @@ from urllib.parse import quote
 
 import asyncpg
 
-from telegram_assistant.embedded.folder import DataFolder, explain_os_error
+from telegram_assistant.embedded.folder import DataFolder, explain_full_disk, explain_os_error
 from telegram_assistant.embedded.process import Child, as_user, die_with_parent, end_leftover, free_port
 from telegram_assistant.errors import Fatal, Retry
 
@@ -29,6 +30,7 @@ USER = "tga"
 COMMON_HOME = Path("/var/lib/telegram-assistant")
 START_ATTEMPTS = 10
 READY_SECONDS = 60.0
+FULL_DISK = os.strerror(errno.ENOSPC)
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",  # socket paths are limited to 107 bytes, folders are not
@@ -94,6 +96,8 @@ class EmbeddedPostgres:
             elif "is still in use" in words:
                 # A process of a killed server has not noticed yet and may still write: PostgreSQL waits for it.
                 await asyncio.sleep(1)
+            elif FULL_DISK in words:
+                raise Fatal(explain_full_disk(home.parent))
             else:
                 raise Fatal(f"PostgreSQL did not start: {words} (more in {self._child.log_path})")
         raise Retry(f"PostgreSQL cannot start yet: {words}")
@@ -133,8 +137,8 @@ class EmbeddedPostgres:
             password.unlink(missing_ok=True)
         if code:
             shutil.rmtree(draft, ignore_errors=True)
-            if "No space left on device" in output:
-                raise Fatal(f"The disk of {home.parent} is full: free some space, or set TGA_DATA_DIR to another disk")
+            if FULL_DISK in output:
+                raise Fatal(explain_full_disk(home.parent))
             raise Fatal(f"PostgreSQL could not create its data in {home}: {output.strip().splitlines()[-1]}")
         if home.exists():
             home.rmdir()  # empty: made by the link below, or by hand

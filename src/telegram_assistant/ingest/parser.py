@@ -14,11 +14,13 @@ from redis.asyncio import Redis
 from telegram_assistant.domain.ledger import Coverage, page_proves
 from telegram_assistant.domain.modes import Mode, first_visit_since
 from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
+from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.border import between_albums
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
-from telegram_assistant.metrics import HWM_AGE, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
+from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.metrics import HWM_AGE, INTERARRIVAL, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
 from telegram_assistant.names import interarrival_stats, low_watermark, parse_hwm
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.redis import time_from_text, time_to_text
@@ -56,6 +58,7 @@ class ChannelParser:
         channels: Channels,
         saver: Saver,
         redis: Redis,
+        statistics: Statistics,
         *,
         clock: Callable[[], datetime],
         first_visit_hours: float = 24,
@@ -64,6 +67,7 @@ class ChannelParser:
         self._channels = channels
         self._saver = saver
         self._redis = redis
+        self._statistics = statistics
         self._clock = clock
         self._first_visit_hours = first_visit_hours
         self._adaptive = adaptive
@@ -72,13 +76,14 @@ class ChannelParser:
         self, channel: Channel, source: Source, peer: Peer, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
     ) -> Parsed:
         """Read to the end of the channel. What is saved stays saved, whatever happens to the rest."""
-        since, window = self._since(channel, time_from_text(await self._redis.get(parse_hwm(channel.id))))
+        since, window = await self._since(channel)
         if channel.requested_from is None:
             after_id = await self._begin(channel, source, peer, since)
         else:
             known = await self._channels.last_id_before(channel.id, since)
             after_id = min(channel.cursor_id, max(known, channel.requested_from - 1))
         parsed = Parsed(refreshed=covered_by(window) if window else ())
+        arrived_at = channel.last_post_at
         while True:
             await before_page()
             asked_at = self._clock()
@@ -88,14 +93,17 @@ class ChannelParser:
             reading = self._read(channel, page, after_id, asked_at)
             saved = await self._saver.save(reading)
             parsed.add(saved)
+            arrived_at = observe_intervals(channel.id, arrived_at, saved)
             await self._count(channel, page, saved, mode)
             after_id = max([after_id, *(post.message_id for post in page.posts), *page.unreadable])
             if page.reached_end or not (page.posts or page.unreadable):
                 break
         await self._finished(channel, since)
+        if parsed.new:
+            await self._statistics.update(channel.id)
         return parsed
 
-    def _since(self, channel: Channel, high_water_mark: datetime | None) -> tuple[datetime, Window | None]:
+    async def _since(self, channel: Channel) -> tuple[datetime, Window | None]:
         """From when on this visit reads: a first one looks back a day, later ones overlap with what was read.
 
         When it is time to look at older posts again for counters, edits and deletions, the overlap is that much wider.
@@ -104,9 +112,11 @@ class ChannelParser:
         now = self._clock()
         if channel.requested_from is None or channel.last_post_at is None:
             return first_visit_since(now, self._first_visit_hours), WINDOWS[-1]
+        high_water_mark = time_from_text(await self._redis.get(parse_hwm(channel.id)))
         if high_water_mark is not None:
             return high_water_mark, None
-        since = channel.last_post_at - overlap(None, adaptive=self._adaptive)
+        stats = await self._statistics.of(channel.id)
+        since = channel.last_post_at - overlap(stats.p95 if stats else None, adaptive=self._adaptive)
         window = due_window(channel.refreshed, now)
         return (since if window is None else min(since, now - window.age)), window
 
@@ -145,3 +155,12 @@ class ChannelParser:
             _ = pipe.set(low_watermark(channel.id), time_to_text(since), ex=LOW_WATERMARK_TTL)
             await pipe.execute()
         HWM_AGE.labels(channel.id).set(0)
+
+
+def observe_intervals(channel_id: int, last: datetime | None, saved: Saved) -> datetime | None:
+    """Each interval once, as it is first seen, an album as one arrival (SPEC 3.1); the newest, for the next page."""
+    moments = arrivals((post.posted_at, post.grouped_id) for post in saved.new)
+    new = [moment for moment in moments if last is None or moment > last]
+    for seconds in intervals([*([last] if last else []), *new]):
+        INTERARRIVAL.labels(channel_id).observe(seconds)
+    return new[-1] if new else last

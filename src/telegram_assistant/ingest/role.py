@@ -10,8 +10,9 @@ from typing import Any
 
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.config import Settings, TelegramServer
-from telegram_assistant.domain.media_rules import MediaRules, decide
+from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
 from telegram_assistant.domain.modes import ModeOverride
+from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
@@ -26,19 +27,23 @@ from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.requests import Fulfilment
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
+from telegram_assistant.ingest.silence import SilenceWatch
+from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.visits import Visitor, VisitRules
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
-from telegram_assistant.stores.media import MediaStore
+from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.comments import Comments
+from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.sealed import Sealer
 
-PATIENCE = 120.0  # seconds without progress after which a job counts as stuck; a long page or file is within it
+PATIENCE = 120.0  # seconds without progress after which a job counts as stuck; a slow page is within it
+FILE_PATIENCE = 900.0  # and so is a large file
 RETRY_SECONDS = 60.0  # after the first failure of a channel
 LEAST_LOCK_TTL = 3.0
 
@@ -89,7 +94,9 @@ def open_accounts(runtime: Runtime) -> TelegramAccounts:
     )
 
 
-def _visitor(settings: Settings, runtime: Runtime, channels: Channels, saver: Saver, pool: AccountPool) -> Visitor:
+def _visitor(
+    settings: Settings, runtime: Runtime, channels: Channels, parser: ChannelParser, pool: AccountPool
+) -> Visitor:
     rules = VisitRules(
         override=ModeOverride(settings.parser_mode_override),
         incremental_enabled=settings.feature_incremental_parsing_enabled,
@@ -100,17 +107,36 @@ def _visitor(settings: Settings, runtime: Runtime, channels: Channels, saver: Sa
         # Who fails twice shows in health within two ticks, however short they are.
         retry_failed=timedelta(seconds=min(RETRY_SECONDS, settings.parser_scheduler_interval_sec)),
     )
-    parser = ChannelParser(
-        channels, saver, runtime.redis, clock=runtime.clock, adaptive=settings.feature_adaptive_thresholds_enabled
-    )
     return Visitor(channels, parser, pool, owner=settings.hostname, rules=rules, clock=runtime.clock)
+
+
+def _media_rules(settings: Settings) -> MediaRules:
+    return MediaRules(
+        kinds=frozenset(MediaKind(kind.strip()) for kind in settings.media_kinds.split(",")),
+        picture_limit=settings.media_max_picture_mb * MEGABYTE,
+        document_limit=settings.media_max_document_mb * MEGABYTE,
+    )
+
+
+def _media_store(runtime: Runtime) -> MediaStore:
+    settings = runtime.settings
+    secret = settings.media_s3_secret_access_key
+    access = S3Access(
+        endpoint=settings.media_s3_endpoint,
+        region=settings.media_s3_region,
+        access_key_id=settings.media_s3_access_key_id,
+        secret_access_key=secret.get_secret_value() if secret else None,
+    )
+    return MediaStore.open(settings.media_url or runtime.folder.path / "media", s3=access)
 
 
 async def start_ingest(runtime: Runtime) -> None:
     """Build and start everything that captures."""
     settings, clock, owner = runtime.settings, runtime.clock, runtime.settings.hostname
     channels = Channels(runtime.database)
-    media_rules = MediaRules()
+    media_rules = _media_rules(settings)
+    store = _media_store(runtime)
+    await store.check()
     saver = Saver(
         runtime.database,
         clock=clock,
@@ -128,7 +154,19 @@ async def start_ingest(runtime: Runtime) -> None:
     )
     await pool.start()
     runtime.stack.push_async_callback(pool.close)
-    visitor = _visitor(settings, runtime, channels, saver, pool)
+    window = timedelta(days=settings.parser_stats_window_days)
+    statistics = Statistics(runtime.redis, Intervals(runtime.database), window=window, clock=clock)
+    parser = ChannelParser(
+        channels,
+        saver,
+        runtime.redis,
+        statistics,
+        clock=clock,
+        adaptive=settings.feature_adaptive_thresholds_enabled,
+    )
+    visitor = _visitor(settings, runtime, channels, parser, pool)
+    adaptive = settings.feature_adaptive_thresholds_enabled
+    silence = SilenceWatch(channels, statistics, runtime.redis, clock=clock, adaptive=adaptive)
     scheduler = Scheduler(
         channels,
         runtime.redis,
@@ -136,15 +174,20 @@ async def start_ingest(runtime: Runtime) -> None:
         interval=settings.parser_scheduler_interval_sec,
         clock=clock,
         due=visitor.wake,
+        watch=silence.check,
         # Another process takes over before health calls the scheduler stale.
         lock_ttl=min(LOCK_TTL, max(LEAST_LOCK_TTL, settings.parser_scheduler_interval_sec)),
     )
     media = MediaProcessor(
         MediaQueue(runtime.database),
         channels,
-        MediaStore.open(runtime.folder.path / "media"),
+        store,
         pool,
-        rules=DownloadRules(media=media_rules),
+        rules=DownloadRules(
+            media=media_rules,
+            concurrency=settings.media_max_concurrency,
+            max_attempts=settings.media_retry_max,
+        ),
         clock=clock,
     )
     holes = Backfill(
@@ -169,7 +212,7 @@ async def start_ingest(runtime: Runtime) -> None:
         ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock).run),
         ("gauges", gauges.run),
     ):
-        await runtime.start_task(name, job, patience=PATIENCE)
+        await runtime.start_task(name, job, patience=FILE_PATIENCE if name == "media" else PATIENCE)
     runtime.health.sections["scheduler"] = scheduler.report
     runtime.health.sections["parser"] = scheduler.report_parser
     runtime.health.sections["accounts"] = pool.report

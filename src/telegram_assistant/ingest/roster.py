@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -22,7 +23,7 @@ from telegram_assistant.metrics import ACCOUNTS
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
 
 REREAD_SECONDS = 5.0
-GIVEN_AGAIN_SECONDS = 60.0
+GIVEN_AGAIN_SECONDS = 10.0
 
 log = get_logger(__name__)
 
@@ -47,7 +48,7 @@ class Roster:
         self._clock = clock
         self._paced = paced
         self._given = session  # until it has a row
-        self._given_at = -GIVEN_AGAIN_SECONDS
+        self._given_again = -inf
         self._ticks = ticks
         self._lock = asyncio.Lock()
         self._read_at: float | None = None
@@ -163,18 +164,18 @@ class Roster:
             self._given = self.given_error = None
             return
         if self.given_error is not None and (
-            self.given_error.failure is Failure.ACCOUNT or self._ticks() < self._given_at + GIVEN_AGAIN_SECONDS
+            self.given_error.failure is Failure.ACCOUNT or self._ticks() < self._given_again
         ):
             return
         try:
             connection = self._opener(session, "TELEGRAM_SESSION", None)
         except Fatal as exc:
             raise Fatal(f"TELEGRAM_SESSION: {exc}") from exc
-        self._given_at = self._ticks()
         try:
             me = await connection.me()
         except SourceError as exc:
             self.given_error = exc
+            self._given_again = self._ticks() + max(GIVEN_AGAIN_SECONDS, exc.flood_seconds or 0.0)
             log.warning("account_not_usable", name="TELEGRAM_SESSION", reason=str(exc), exc_info=exc)
             return
         finally:

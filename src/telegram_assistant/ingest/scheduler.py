@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,6 +37,7 @@ class Scheduler:
         interval: float,
         clock: Callable[[], datetime],
         due: asyncio.Event,
+        watch: Callable[[], Awaitable[int]],
         lock_ttl: float = LOCK_TTL,
     ) -> None:
         self._channels = channels
@@ -44,6 +45,7 @@ class Scheduler:
         self._interval = timedelta(seconds=interval)
         self._clock = clock
         self._due = due  # wakes this process's visitor
+        self._watch = watch  # looks for unusual silence
         self.lock = Lock(
             redis,
             SCHEDULER_LOCK,
@@ -71,6 +73,7 @@ class Scheduler:
         """Make every active channel due; how many are. A lock that was lost meanwhile ends the tick."""
         now = self._clock()
         due = await self._channels.plan(now)
+        await self._watch()
         if not self.lock.held:
             log.warning("lock_lost_during_tick")
             return due

@@ -42,10 +42,11 @@ _ENTITIES: dict[Any, EntityKind] = {
     types.MessageEntityCustomEmoji: EntityKind.CUSTOM_EMOJI,
 }
 _LINKS = (EntityKind.URL, EntityKind.TEXT_URL)
-_DETAILS: dict[EntityKind, str] = {
-    EntityKind.PRE: "language",
-    EntityKind.TEXT_MENTION: "user_id",
-    EntityKind.CUSTOM_EMOJI: "document_id",
+_DETAILS: dict[Any, str] = {
+    types.MessageEntityPre: "language",
+    types.MessageEntityMentionName: "user_id",
+    types.InputMessageEntityMentionName: "user_id",
+    types.MessageEntityCustomEmoji: "document_id",
 }
 _ACTIONS: dict[Any, str] = {
     types.MessageActionPinMessage: "pin",
@@ -155,15 +156,16 @@ def _text_of(message: Any) -> tuple[str, tuple[Entity, ...]]:
 
 
 def _entity(entity: Any) -> Entity:
-    kind = _ENTITIES.get(type(entity), EntityKind.OTHER)
+    found = type(entity)
+    kind = _ENTITIES.get(found, EntityKind.OTHER)
     if kind is EntityKind.TEXT_URL:
-        return Entity(kind, entity.offset, entity.length, entity.url.replace("\0", ""))
-    name = _DETAILS.get(kind)
+        return Entity(kind, entity.offset, entity.length, entity.url)
+    name = _DETAILS.get(found)
     if name is None:
         return Entity(kind, entity.offset, entity.length)
     detail = getattr(entity, name)
     detail = getattr(detail, "user_id", detail)  # of an InputUser
-    return Entity(kind, entity.offset, entity.length, detail=str(detail).replace("\0", "") if detail else None)
+    return Entity(kind, entity.offset, entity.length, detail=str(detail) if detail else None)
 
 
 def _links_elsewhere(media: Any, rich: Any) -> tuple[Link, ...]:
@@ -228,13 +230,11 @@ def _counters(message: Any) -> Counters:
 
 
 def _reaction(reaction: Any) -> str:
-    match reaction:
-        case types.ReactionEmoji(emoticon=emoji):
-            return clean_text(emoji)
-        case types.ReactionCustomEmoji(document_id=number):
-            return f"custom:{number}"
-        case _:
-            return kind_name(reaction, "Reaction")  # `paid`: stars
+    if type(reaction) is types.ReactionEmoji:
+        return clean_text(reaction.emoticon)
+    if type(reaction) is types.ReactionCustomEmoji:
+        return f"custom:{reaction.document_id}"
+    return kind_name(reaction, "Reaction")  # `paid`: stars
 
 
 def _service(message: Any) -> Service:

@@ -142,6 +142,16 @@ class Standing:
     last_error: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """When a channel last posted, and where it lives."""
+
+    id: int
+    shown: str
+    timezone: str
+    last_post_at: datetime
+
+
 class Channels:
     """The channels of the system: no tenant's filter here, capture works for all."""
 
@@ -294,6 +304,15 @@ class Channels:
             rows = await connection.execute(worst, {"limit": failing_shown})
             named = [(found.name, found.last_error or "unknown") for found in rows]
         return Outcome(row.active, row.failing, row.failing_twice, row.dead, named)
+
+    async def newest_posts(self) -> list[Quiet]:
+        """Every active channel that has ever posted."""
+        statement = text(
+            "SELECT id, coalesce('@' || username, title), timezone, last_post_at FROM channels"
+            " WHERE status = 'active' AND last_post_at IS NOT NULL ORDER BY id"
+        )
+        async with self._database.connect() as connection:
+            return [Quiet(*row) for row in await connection.execute(statement)]
 
     async def standings(self) -> list[Standing]:
         """All channels in one statement; PostgreSQL counts the ranges."""

@@ -124,6 +124,7 @@ channels = Table(
     Column("last_error", Text),
     _time("last_error_at"),
     Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("intervals", JSONB),  # posting-interval statistics of the last days; null: too little data
     Column("refreshed", JSONB, nullable=False, server_default=text("'{}'")),  # window -> ISO time it was last re-read
     _time("next_visit_at"),
     Column("leased_by", Text),

@@ -127,6 +127,7 @@ def _create_tables() -> None:
         sa.Column("last_error", sa.Text(), nullable=True),
         sa.Column("last_error_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("failures", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("intervals", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("refreshed", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("next_visit_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("leased_by", sa.Text(), nullable=True),

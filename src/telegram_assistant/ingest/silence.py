@@ -1,0 +1,81 @@
+"""Silence (SPEC 3.2-3.6): a channel that is quiet for longer than usual is looked at at once.
+
+Silence is no gap. What the look proves decides: the channel is silent, or there was something, and now it is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from redis.asyncio import Redis
+
+from telegram_assistant.domain.thresholds import GapReport, backfill_window_start, report_gap
+from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import BACKFILL_JOBS, CHANNEL_GAP, MISSING_DURATION, THRESHOLD
+from telegram_assistant.names import backfill_job
+from telegram_assistant.stores.postgres.channels import Channels, Quiet
+
+JOB_TTL = timedelta(days=1)
+
+log = get_logger(__name__)
+
+
+class SilenceWatch:
+    """Runs with every tick, over all channels, in a constant number of statements."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        statistics: Statistics,
+        redis: Redis,
+        *,
+        clock: Callable[[], datetime],
+        adaptive: bool = True,
+    ) -> None:
+        self._channels = channels
+        self._statistics = statistics
+        self._redis = redis
+        self._clock = clock
+        self._adaptive = adaptive
+
+    async def check(self) -> int:
+        """Set the gauges, and make what is unusually quiet due; how many channels that is."""
+        now = self._clock()
+        quiet = await self._channels.newest_posts()
+        stats = await self._statistics.of_many([channel.id for channel in quiet])
+        longest, looked = timedelta(0), 0
+        for channel in quiet:
+            known = stats.get(channel.id)
+            report = report_gap(
+                now,
+                channel.last_post_at,
+                known.p95 if known else None,
+                zone=ZoneInfo(channel.timezone),
+                adaptive=self._adaptive,
+            )
+            THRESHOLD.labels(channel.id).set(report.threshold.total_seconds())
+            CHANNEL_GAP.labels(channel.id).set(report.gap.total_seconds())
+            if report.exceeded:
+                longest = max(longest, report.gap)
+                looked += await self._look(channel, report, now)
+        MISSING_DURATION.set(longest.total_seconds())
+        return looked
+
+    async def _look(self, channel: Quiet, report: GapReport, now: datetime) -> bool:
+        """Once per window (SPEC 3.6): the window begins where the silence began."""
+        job = backfill_job(channel.id, backfill_window_start(channel.last_post_at))
+        if not await self._redis.set(job, "1", nx=True, ex=JOB_TTL):
+            return False
+        log.info(
+            "silence",
+            channel=channel.shown,
+            gap=round(report.gap.total_seconds()),
+            threshold=round(report.threshold.total_seconds()),
+            quiet_hours=report.quiet_hours.reason.value,
+        )
+        BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
+        await self._channels.make_due(now, channel.id)
+        return True

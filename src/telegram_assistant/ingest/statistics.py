@@ -1,0 +1,58 @@
+"""Posting-interval statistics of channels: from the cache in Redis, from the channel's row behind it (SPEC 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+import msgspec
+from redis.asyncio import Redis
+
+from telegram_assistant.domain.statistics import IntervalStats
+from telegram_assistant.names import interarrival_stats
+from telegram_assistant.stores.postgres.intervals import Intervals
+
+TTL = timedelta(hours=1)
+
+
+class Statistics:
+    """`interarrival_stats:{channel_id}` is JSON with a TTL of an hour, and is dropped after a parse."""
+
+    def __init__(self, redis: Redis, intervals: Intervals, *, window: timedelta, clock: Callable[[], datetime]) -> None:
+        self._redis = redis
+        self._intervals = intervals
+        self._window = window
+        self._clock = clock
+
+    async def of(self, channel_id: int) -> IntervalStats | None:
+        return (await self.of_many([channel_id])).get(channel_id)
+
+    async def of_many(self, ids: Collection[int]) -> dict[int, IntervalStats]:
+        """Two round trips for any number of channels; those with too little data are not in the answer."""
+        ordered = list(ids)
+        if not ordered:
+            return {}
+        cached = await self._redis.mget([interarrival_stats(channel_id) for channel_id in ordered])
+        found: dict[int, IntervalStats | None] = {
+            channel_id: msgspec.json.decode(value, type=IntervalStats | None)
+            for channel_id, value in zip(ordered, cached, strict=True)
+            if value is not None
+        }
+        missing = [channel_id for channel_id in ordered if channel_id not in found]
+        if missing:
+            kept = await self._intervals.kept(missing)
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for channel_id in missing:
+                    stats = kept.get(channel_id)
+                    found[channel_id] = stats
+                    value = "null" if stats is None else msgspec.json.encode(asdict(stats))
+                    _ = pipe.set(interarrival_stats(channel_id), value, ex=TTL)
+                await pipe.execute()
+        return {channel_id: stats for channel_id, stats in found.items() if stats is not None}
+
+    async def update(self, channel_id: int) -> None:
+        """After a parse that found posts: compute anew, and let nobody read the old ones."""
+        computed = await self._intervals.compute([channel_id], self._clock() - self._window)
+        await self._intervals.keep(channel_id, computed.get(channel_id))
+        await self._redis.delete(interarrival_stats(channel_id))

@@ -1,0 +1,166 @@
+"""Statistics, thresholds and silence on real engines (SPEC 3.1-3.7), by number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.domain.post import post_id
+from telegram_assistant.domain.statistics import arrivals, intervals, summarise
+from telegram_assistant.ingest.silence import SilenceWatch
+from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.metrics import REGISTRY
+from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.intervals import Intervals
+
+pytestmark = pytest.mark.integration
+
+NOW = datetime(2026, 1, 7, 12, tzinfo=UTC)  # a Wednesday, 15:00 in Moscow
+WINDOW = timedelta(days=14)
+
+
+async def add_channel(database: AsyncEngine, channel_id: int, posts: Sequence[tuple[datetime, int | None]]) -> None:
+    async with database.begin() as connection:
+        await connection.execute(
+            text("INSERT INTO channels (id, title, last_post_at) VALUES (:id, :title, :last)"),
+            {"id": channel_id, "title": f"channel {channel_id}", "last": max((at for at, _ in posts), default=None)},
+        )
+        for number, (at, grouped_id) in enumerate(posts, 1):
+            await connection.execute(
+                text(
+                    "INSERT INTO posts (id, channel_id, message_id, posted_at, content_hash, grouped_id)"
+                    " VALUES (:id, :channel, :number, :at, '', :grouped)"
+                ),
+                {
+                    "id": post_id(channel_id, number),
+                    "channel": channel_id,
+                    "number": number,
+                    "at": at,
+                    "grouped": grouped_id,
+                },
+            )
+
+
+def statistics(database: AsyncEngine, redis: Redis) -> Statistics:
+    return Statistics(redis, Intervals(database), window=WINDOW, clock=lambda: NOW)
+
+
+def every(minutes: float, count: int, until: datetime = NOW) -> list[tuple[datetime, int | None]]:
+    return [(until - timedelta(minutes=minutes * (count - 1 - i)), None) for i in range(count)]
+
+
+async def test_spec_3_1_postgres_and_the_pure_rule_agree(database: AsyncEngine) -> None:
+    posts: list[tuple[datetime, int | None]] = [
+        (NOW - timedelta(minutes=(17 * i * i) % 5000 + i), 7 if i % 9 == 0 else None) for i in range(200)
+    ]
+    await add_channel(database, 1, posts)
+    found = (await Intervals(database).compute([1], NOW - WINDOW))[1]
+    expected = summarise(intervals(arrivals(posts)))
+    assert expected is not None
+    assert found.count == expected.count
+    assert found.median == pytest.approx(expected.median)
+    assert found.p95 == pytest.approx(expected.p95)
+    assert found.ewma == pytest.approx(expected.ewma)
+
+
+async def test_spec_3_1_an_album_is_one_arrival_and_three_intervals_are_needed(database: AsyncEngine) -> None:
+    album: list[tuple[datetime, int | None]] = [(NOW + timedelta(seconds=i), 5) for i in range(10)]
+    await add_channel(database, 1, [*every(10, 3, NOW - timedelta(minutes=10)), *album])
+    await add_channel(database, 2, every(10, 3))
+    found = await Intervals(database).compute([1, 2], NOW - WINDOW)
+    assert set(found) == {1}
+    assert found[1].count == 3
+    assert found[1].median == 600
+
+
+async def test_spec_3_1_what_is_older_than_the_window_does_not_count(database: AsyncEngine) -> None:
+    await add_channel(database, 1, [*every(10, 50, NOW - timedelta(days=20)), *every(60, 5)])
+    found = await Intervals(database).compute([1], NOW - WINDOW)
+    assert found[1].count == 4
+    assert found[1].p95 == 3600
+
+
+async def test_spec_3_1_the_cache_is_json_for_an_hour_and_dropped_after_a_parse(
+    database: AsyncEngine, redis: Redis
+) -> None:
+    await add_channel(database, 1, every(10, 20))
+    stats = statistics(database, redis)
+    await stats.update(1)
+    assert await redis.get("interarrival_stats:1") is None
+    found = await stats.of(1)
+    assert found is not None
+    cached = json.loads(str(await redis.get("interarrival_stats:1")))
+    assert cached["median"] == found.median == 600
+    assert 3590 < await redis.ttl("interarrival_stats:1") <= 3600
+    await stats.update(1)
+    assert await redis.get("interarrival_stats:1") is None
+
+
+async def test_spec_3_1_too_little_data_is_remembered_too(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 1, every(10, 2))
+    stats = statistics(database, redis)
+    assert await stats.of(1) is None
+    assert await redis.get("interarrival_stats:1") == "null"
+    assert await stats.of(1) is None
+
+
+async def look(database: AsyncEngine, redis: Redis, now: datetime, *, adaptive: bool = True) -> int:
+    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, clock=lambda: now, adaptive=adaptive)
+    return await watch.check()
+
+
+async def due(database: AsyncEngine) -> list[int]:
+    async with database.connect() as connection:
+        rows = await connection.execute(text("SELECT id FROM channels WHERE next_visit_at IS NOT NULL ORDER BY id"))
+        return [row.id for row in rows]
+
+
+def gauge(name: str, channel_id: int) -> float | None:
+    return REGISTRY.get_sample_value(name, {"channel_id": str(channel_id)})
+
+
+async def test_spec_3_4_unusual_silence_is_looked_at_once_per_window(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 61, every(10, 50))  # p95 600 s: threshold 30 min
+    await add_channel(database, 62, every(240, 50))  # p95 4 h: threshold 6 h
+    stats = statistics(database, redis)
+    await stats.update(61)
+    await stats.update(62)
+    later = NOW + timedelta(minutes=40)
+    assert await look(database, redis, later) == 1
+    assert await due(database) == [61]
+    assert await look(database, redis, later + timedelta(minutes=5)) == 0  # the same window: the job exists
+    assert gauge("adaptive_threshold_seconds", 61) == 1800
+    assert gauge("adaptive_threshold_seconds", 62) == 21600
+    assert gauge("channel_gap_seconds", 61) == 2700
+    job = f"backfill_job:61:{NOW.isoformat()}"
+    assert await redis.get(job) == "1"
+    assert 86390 < await redis.ttl(job) <= 86400
+
+
+async def test_spec_3_2_fixed_hour_without_the_feature_or_data(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 63, every(10, 50))
+    await statistics(database, redis).update(63)
+    assert await look(database, redis, NOW + timedelta(minutes=59), adaptive=False) == 0
+    assert gauge("adaptive_threshold_seconds", 63) == 3600
+    assert await look(database, redis, NOW + timedelta(minutes=61), adaptive=False) == 1
+
+
+async def test_spec_3_4_a_post_from_the_future_is_no_gap(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 64, every(10, 5, NOW + timedelta(hours=3)))
+    assert await look(database, redis, NOW) == 0
+    assert gauge("channel_gap_seconds", 64) == 0
+
+
+async def test_spec_3_3_the_channels_own_zone_counts(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 65, every(60, 50))
+    await statistics(database, redis).update(65)
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE channels SET timezone = 'America/New_York'"))
+    await look(database, redis, NOW)  # noon UTC is 7 in the morning there: still night
+    assert gauge("adaptive_threshold_seconds", 65) == pytest.approx(3600 * 1.5 * 1.5)
