@@ -49,6 +49,7 @@ app.add_typer(accounts.app, name="accounts")
 app.command(epilog="Example: tga login --phone +79990000000")(accounts.login)
 app.command(epilog="Example: tga parse @durov")(channels.parse)
 app.command(epilog="Example: tga ledger @durov --json")(channels.ledger)
+app.command(epilog="Example: tga audit @durov")(channels.audit)
 app.command(epilog="Example: tga backfill @durov --since 2024-01-01")(channels.backfill)
 app.command(epilog="Example: tga simulate --channels 50 --posts 1000 --seed 7 --truth truth.json")(simulate)
 

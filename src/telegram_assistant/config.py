@@ -97,6 +97,8 @@ class Settings(BaseSettings):
         default=True, description="Off: every channel is visited on every tick."
     )
 
+    audit_interval_hours: float = Field(6, gt=0, description="Hours between audits of a sample of every channel.")
+
     # Pipeline (SPEC 4, 8)
     tagging_min_chars: int = Field(80, ge=0, description="Shorter posts are not tagged.")
 

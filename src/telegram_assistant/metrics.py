@@ -61,6 +61,11 @@ MISSING_DURATION = Gauge(
 
 # The ledger (G1)
 UNKNOWN_IDS = Gauge("ledger_unknown_ids", "Message ids nobody can speak for", ["channel_id"], registry=REGISTRY)
+PROVEN_UP_TO = Gauge("ledger_proven_up_to", "Every requested id up to here is known", ["channel_id"], registry=REGISTRY)
+AUDITED_IDS = Counter("audit_ids_total", "Known ids that were read again and compared", registry=REGISTRY)
+AUDIT_DISAGREEMENTS = Counter(
+    "audit_disagreements_total", "What an audit found and repaired", ["kind"], registry=REGISTRY
+)
 COVERAGE = Gauge("ledger_coverage_percent", "Known share of the requested ids", ["channel_id"], registry=REGISTRY)
 LIVE_UPDATES = Counter("live_updates_total", "Updates that Telegram pushed", ["kind"], registry=REGISTRY)
 BACKFILL_JOBS = Counter("backfill_jobs_total", "Backfills of a channel", ["channel_id", "status"], registry=REGISTRY)

@@ -58,7 +58,8 @@ class EmbeddedPostgres:
     @property
     def url(self) -> str:
         password = quote(self._folder.secret("postgres.password"))
-        return f"postgresql://{USER}:{password}@127.0.0.1:{self._port}/{self._database}"
+        # sslmode: this server has none, and asyncpg would look for certificates in a home that may not be ours.
+        return f"postgresql://{USER}:{password}@127.0.0.1:{self._port}/{self._database}?sslmode=disable"
 
     @property
     def pid(self) -> int | None:
@@ -106,7 +107,7 @@ class EmbeddedPostgres:
         deadline = asyncio.get_running_loop().time() + READY_SECONDS
         while self._child.running and asyncio.get_running_loop().time() < deadline:
             try:
-                connection = await asyncpg.connect(self.url.rpartition("/")[0] + "/postgres", timeout=5)
+                connection = await asyncpg.connect(self.url, database="postgres", timeout=5)
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await asyncio.sleep(0.02)
                 continue

@@ -79,8 +79,6 @@ class AccountPool:
                 info = await self._look_up(seat, ref)
             except SourceError as exc:
                 errors.append(exc)
-                if exc.failure is Failure.GONE:
-                    break  # true for every account, and each question is dear
             else:
                 seat.handed = next(self._turns)
                 return seat.id, info

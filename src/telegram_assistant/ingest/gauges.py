@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.metrics import COVERAGE, LAST_POST, LAST_SUCCESS, UNKNOWN_IDS, WATERMARK_AGE
+from telegram_assistant.metrics import COVERAGE, LAST_POST, LAST_SUCCESS, PROVEN_UP_TO, UNKNOWN_IDS, WATERMARK_AGE
 from telegram_assistant.stores.postgres.channels import Channels, Standing
 
 EVERY_SECONDS = 5.0
@@ -47,6 +47,7 @@ class Gauges:
                     "captured": standing.captured,
                     "unknown": standing.requested - standing.known,
                     "percent": 100.0 * standing.known / standing.requested if standing.requested else 100.0,
+                    "proven_up_to": standing.proven_up_to,
                     "newest_post": standing.last_post_at and f"{standing.last_post_at:%Y-%m-%d %H:%M}",
                     "error": standing.last_error,
                 }
@@ -58,6 +59,7 @@ class Gauges:
 def show(standing: Standing, now: datetime) -> None:
     channel_id = standing.id
     unknown = standing.requested - standing.known
+    PROVEN_UP_TO.labels(channel_id).set(standing.proven_up_to)
     UNKNOWN_IDS.labels(channel_id).set(unknown)
     COVERAGE.labels(channel_id).set(100.0 if not unknown else 100.0 * standing.known / standing.requested)
     if standing.last_post_at is not None:

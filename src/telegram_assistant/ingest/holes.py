@@ -50,6 +50,7 @@ class HoleFiller:
                         posts=page.posts,
                         proven=proven.subtract(Coverage.of_ids(page.unreadable)),
                         newest_id=max(ids, default=0),
+                        reached_end=page.reached_end,
                         asked_at=asked_at,
                     )
                 )

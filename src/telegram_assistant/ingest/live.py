@@ -90,10 +90,19 @@ class LiveReaders:
         match update:
             case NewPost(post):
                 ids = Coverage.of_ids([post.message_id])
-                reading = Reading(channel_id=post.channel_id, posts=(post,), proven=ids, newest_id=post.message_id)
-                await self._save(reading)
+                await self._save(
+                    Reading(
+                        channel_id=post.channel_id,
+                        posts=(post,),
+                        proven=ids,
+                        newest_id=post.message_id,
+                        reached_end=False,
+                        live=True,
+                    )
+                )
             case Deleted(channel_id, message_ids):
-                await self._save(Reading(channel_id=channel_id, posts=(), proven=Coverage.of_ids(message_ids)))
+                gone = Coverage.of_ids(message_ids)
+                await self._save(Reading(channel_id=channel_id, posts=(), proven=gone, reached_end=False, live=True))
             case Interrupted(channel_id):
                 await self._look_again(channel_id)
 

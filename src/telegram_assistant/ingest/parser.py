@@ -136,6 +136,7 @@ class ChannelParser:
             proven=proven.subtract(Coverage.of_ids(page.unreadable)),
             newest_id=max(ids, default=0),
             cursor_id=proven.ranges[-1][1] - 1 if not proven.is_empty else after_id,
+            reached_end=page.reached_end,
             asked_at=asked_at,
         )
 

@@ -15,6 +15,7 @@ from telegram_assistant.domain.modes import ModeOverride
 from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.accounts import AccountPool
+from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
 from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.ingest.comments import CommentReader
@@ -42,8 +43,9 @@ from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.sealed import Sealer
 
-PATIENCE = 120.0  # seconds without progress after which a job counts as stuck; a slow page is within it
-FILE_PATIENCE = 900.0  # and so is a large file
+# Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
+USUAL_PATIENCE = 120.0
+PATIENCE = {"media": 900.0, "audit": None}  # an audit rests for hours
 RETRY_SECONDS = 60.0  # after the first failure of a channel
 LEAST_LOCK_TTL = 3.0
 
@@ -130,6 +132,33 @@ def _media_store(runtime: Runtime) -> MediaStore:
     return MediaStore.open(settings.media_url or runtime.folder.path / "media", s3=access)
 
 
+async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
+    """The accounts, ready to read; closed with the runtime."""
+    settings = runtime.settings
+    session = settings.telegram_session
+    pool = AccountPool(
+        open_accounts(runtime),
+        channels,
+        Opener(settings),
+        clock=runtime.clock,
+        paced=settings.telegram_pacing_enabled and not runtime.demo,
+        session=session.get_secret_value() if session else None,
+    )
+    await pool.start()
+    runtime.stack.push_async_callback(pool.close)
+    return pool
+
+
+def open_saver(runtime: Runtime) -> Saver:
+    rules = _media_rules(runtime.settings)
+    return Saver(
+        runtime.database,
+        clock=runtime.clock,
+        decide_media=partial(decide, rules=rules),
+        retention=runtime.settings.retention_deleted,
+    )
+
+
 async def start_ingest(runtime: Runtime) -> None:
     """Build and start everything that captures."""
     settings, clock, owner = runtime.settings, runtime.clock, runtime.settings.hostname
@@ -137,23 +166,8 @@ async def start_ingest(runtime: Runtime) -> None:
     media_rules = _media_rules(settings)
     store = _media_store(runtime)
     await store.check()
-    saver = Saver(
-        runtime.database,
-        clock=clock,
-        decide_media=partial(decide, rules=media_rules),
-        retention=settings.retention_deleted,
-    )
-    session = settings.telegram_session
-    pool = AccountPool(
-        open_accounts(runtime),
-        channels,
-        Opener(settings),
-        clock=clock,
-        paced=settings.telegram_pacing_enabled and not runtime.demo,
-        session=session.get_secret_value() if session else None,
-    )
-    await pool.start()
-    runtime.stack.push_async_callback(pool.close)
+    saver = open_saver(runtime)
+    pool = await open_pool(runtime, channels)
     window = timedelta(days=settings.parser_stats_window_days)
     statistics = Statistics(runtime.redis, Intervals(runtime.database), window=window, clock=clock)
     parser = ChannelParser(
@@ -200,6 +214,7 @@ async def start_ingest(runtime: Runtime) -> None:
     )
     wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
     live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
+    auditor = Auditor(channels, saver, pool, every_seconds=settings.audit_interval_hours * 3600, clock=clock)
     gauges = Gauges(channels, clock=clock)
     for name, job in (
         ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed).run),
@@ -210,9 +225,10 @@ async def start_ingest(runtime: Runtime) -> None:
         ("backfill", holes.run),
         ("media", media.run),
         ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock).run),
+        ("audit", auditor.run),
         ("gauges", gauges.run),
     ):
-        await runtime.start_task(name, job, patience=FILE_PATIENCE if name == "media" else PATIENCE)
+        await runtime.start_task(name, job, patience=PATIENCE.get(name, USUAL_PATIENCE))
     runtime.health.sections["scheduler"] = scheduler.report
     runtime.health.sections["parser"] = scheduler.report_parser
     runtime.health.sections["accounts"] = pool.report

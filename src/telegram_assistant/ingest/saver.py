@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.album import SETTLE_AFTER, album_is_settled
+from telegram_assistant.domain.album import MAX_ITEMS, SETTLE_AFTER, album_is_settled
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, content_hash, post_id
@@ -22,7 +22,7 @@ from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import albums, channels, outbox, posts
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.posts import Connection, Stored
+from telegram_assistant.stores.postgres.posts import Connection, State, Stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,9 @@ class Reading:
     proven: Coverage
     newest_id: int = 0
     cursor_id: int | None = None  # None: the cursor stays
-    asked_at: datetime | None = None  # what changed since then is newer than these posts; None: told as it happened
+    reached_end: bool = True  # nothing is above; without this an album at the top may only seem to be over
+    asked_at: datetime | None = None  # what we saw change since then is newer than these posts
+    live: bool = False  # pushed as it happened, maybe long ago: it waited in a queue
 
 
 @dataclass(slots=True)
@@ -131,7 +133,8 @@ class Saver:
             newest_id = max(channel.newest_id, reading.newest_id, *(post.message_id for post in reading.posts), 0)
             # Where the requested history begins no album is cut: what lies below needs no look.
             seen = coverage.add(1, channel.requested_from) if channel.requested_from else coverage
-            whole = await self._albums(connection, changes, seen, newest_id, now)
+            top = newest_id if reading.reached_end else newest_id + MAX_ITEMS
+            whole = await self._albums(connection, changes, seen, top, now)
             mirrored = len(saved.deleted) if self._retention == "mirror" else 0
             await channels.record_reading(
                 connection,
@@ -152,7 +155,8 @@ class Saver:
 
     async def delete(self, channel_id: int, message_ids: Collection[int]) -> Saved:
         """A live update said that these are gone."""
-        return await self.save(Reading(channel_id=channel_id, posts=(), proven=Coverage.of_ids(message_ids)))
+        gone = Coverage.of_ids(message_ids)
+        return await self.save(Reading(channel_id=channel_id, posts=(), proven=gone, reached_end=False))
 
     async def _stored(self, connection: Connection, reading: Reading) -> dict[int, Stored]:
         if reading.proven.is_empty:
@@ -161,12 +165,13 @@ class Saver:
         return await posts.stored_between(connection, reading.channel_id, ranges[0][0], ranges[-1][1])
 
     async def _leave_newer(self, connection: Connection, reading: Reading, changes: Changes) -> None:
-        """A live update may have overtaken this page: the old state of a post must not come back."""
+        """Pages and live updates overtake each other: the old state of a post must not come back."""
         saved = changes.saved
-        suspects = {post.id for post in (*saved.edited, *saved.restored)}
-        if reading.asked_at is None or not suspects:
+        suspects = {post.id: post for post in (*saved.edited, *saved.restored)}
+        if not suspects or not (reading.live or reading.asked_at):
             return
-        newer = await posts.changed_since(connection, suspects, reading.asked_at)
+        states = await posts.states_of(connection, suspects)
+        newer = {id_ for id_, state in states.items() if _is_newer(state, suspects[id_], reading)}
         if newer:
             changes.edited_hashes = [
                 digest for post, digest in zip(saved.edited, changes.edited_hashes, strict=True) if post.id not in newer
@@ -200,7 +205,7 @@ class Saver:
         connection: Connection,
         changes: Changes,
         seen: Coverage,
-        newest_id: int,
+        top: int,
         now: datetime,
     ) -> list[UUID]:
         """Update the albums that this page touched or that were open; the ids of those that are whole now."""
@@ -213,7 +218,7 @@ class Saver:
         whole = [
             album.id
             for album in waiting
-            if album_is_settled(album.message_ids, newest_id, seen, last_posted_at=album.last_posted_at, now=now)
+            if album_is_settled(album.message_ids, top, seen, last_posted_at=album.last_posted_at, now=now)
         ]
         # Those that wait for a hole to be filled are not helped by a visit.
         saved.albums_open = sum(
@@ -222,3 +227,11 @@ class Saver:
         if whole:
             await albums.announce(connection, whole)
         return whole
+
+
+def _is_newer(state: State, post: Post, reading: Reading) -> bool:
+    """Whether what is stored is newer than what was read."""
+    if reading.asked_at is not None:
+        return state.seen_at >= reading.asked_at
+    # Live updates come in order, but several processes hear the same: only a page can bring a post back.
+    return state.deleted or (state.edited_at is not None and (post.edited_at or post.posted_at) < state.edited_at)

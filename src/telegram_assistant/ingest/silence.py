@@ -40,6 +40,7 @@ class SilenceWatch:
         self._redis = redis
         self._clock = clock
         self._adaptive = adaptive
+        self._asked: dict[int, datetime] = {}  # looks that are not over yet
 
     async def check(self) -> int:
         """Set the gauges, and make what is unusually quiet due; how many channels that is."""
@@ -48,6 +49,7 @@ class SilenceWatch:
         stats = await self._statistics.of_many([channel.id for channel in quiet])
         longest, looked = timedelta(0), 0
         for channel in quiet:
+            self._conclude(channel)
             known = stats.get(channel.id)
             report = report_gap(
                 now,
@@ -78,4 +80,16 @@ class SilenceWatch:
         )
         BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
         await self._channels.make_due(now, channel.id)
+        self._asked[channel.id] = now
         return True
+
+    def _conclude(self, channel: Quiet) -> None:
+        """The visit that was asked for has happened: the channel is silent, or what was there is here."""
+        asked = self._asked.get(channel.id)
+        if asked is None:
+            return
+        for status, at in (("completed", channel.last_success_at), ("failed", channel.last_error_at)):
+            if at is not None and at > asked:
+                BACKFILL_JOBS.labels(channel.id, status).inc()
+                self._asked.pop(channel.id, None)
+                return

@@ -56,7 +56,7 @@ def _capture(ledger: dict[str, Any] | None) -> str:
     more = ledger["channels"] - len(ledger["listed"])
     return (
         f"<div class=tiles>{shown}</div><h2>Channels</h2><table><tr><th>Channel<th class=n>Posts<th class=n>Unknown"
-        f"<th class=wide>Proven<th class=wide>Newest post (UTC)<th>Trouble</tr>{rows}</table>"
+        f"<th class=wide>Proven up to<th class=wide>Newest post (UTC)<th>Trouble</tr>{rows}</table>"
         f"{f'<p>and {more:,} more: tga channels list</p>' if more > 0 else ''}"
     )
 
@@ -66,6 +66,7 @@ def _channel(row: dict[str, Any]) -> str:
     return (
         f"<tr><td>{escape(row['channel'])}<td class=n>{row['captured']:,}<td class=n>{row['unknown']:,}"
         f"<td class=wide title='{percent:.2f} %'><div class=bar><i style='width:{percent:.0f}%'></i></div>"
+        f"<small>id {row['proven_up_to']:,}</small>"
         f"<td class=wide>{escape(row['newest_post'] or '')}<td class=bad>{escape(row['error'] or '')}</tr>"
     )
 

@@ -164,3 +164,23 @@ async def test_spec_3_3_the_channels_own_zone_counts(database: AsyncEngine, redi
         await connection.execute(text("UPDATE channels SET timezone = 'America/New_York'"))
     await look(database, redis, NOW)  # noon UTC is 7 in the morning there: still night
     assert gauge("adaptive_threshold_seconds", 65) == pytest.approx(3600 * 1.5 * 1.5)
+
+
+async def test_spec_3_6_a_look_is_counted_when_it_is_over(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 66, every(10, 5))
+    moment = [NOW + timedelta(hours=2)]
+    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, clock=lambda: moment[0])
+    assert await watch.check() == 1
+    jobs = {
+        status: ("backfill_jobs_total", {"channel_id": "66", "status": status}) for status in ("enqueued", "completed")
+    }
+    assert REGISTRY.get_sample_value(*jobs["enqueued"]) == 1
+    await watch.check()
+    assert REGISTRY.get_sample_value(*jobs["completed"]) is None  # nobody has looked yet
+    async with database.begin() as connection:
+        await connection.execute(
+            text("UPDATE channels SET last_success_at = :at"), {"at": moment[0] + timedelta(seconds=3)}
+        )
+    moment[0] += timedelta(minutes=5)
+    await watch.check()
+    assert REGISTRY.get_sample_value(*jobs["completed"]) == 1

@@ -137,6 +137,7 @@ class Standing:
     captured: int
     requested: int  # ids that somebody asked for
     known: int  # of those
+    proven_up_to: int  # every requested id up to this one is known
     last_post_at: datetime | None
     last_success_at: datetime | None
     last_error: str | None
@@ -150,6 +151,8 @@ class Quiet:
     shown: str
     timezone: str
     last_post_at: datetime
+    last_success_at: datetime | None
+    last_error_at: datetime | None
 
 
 class Channels:
@@ -308,8 +311,8 @@ class Channels:
     async def newest_posts(self) -> list[Quiet]:
         """Every active channel that has ever posted."""
         statement = text(
-            "SELECT id, coalesce('@' || username, title), timezone, last_post_at FROM channels"
-            " WHERE status = 'active' AND last_post_at IS NOT NULL ORDER BY id"
+            "SELECT id, coalesce('@' || username, title), timezone, last_post_at, last_success_at, last_error_at"
+            " FROM channels WHERE status = 'active' AND last_post_at IS NOT NULL ORDER BY id"
         )
         async with self._database.connect() as connection:
             return [Quiet(*row) for row in await connection.execute(statement)]
@@ -319,7 +322,8 @@ class Channels:
         statement = text(
             "SELECT id, coalesce('@' || username, title), status, captured, asked.stop - asked.start, coalesce((SELECT"
             " sum(upper(r) - lower(r)) FROM unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r"
-            "), 0)::bigint, last_post_at, last_success_at, last_error FROM channels, LATERAL (SELECT"
+            "), 0)::bigint, coalesce((SELECT upper(r) - 1 FROM unnest(coverage) AS r WHERE r @> asked.start LIMIT 1),"
+            " asked.start - 1), last_post_at, last_success_at, last_error FROM channels, LATERAL (SELECT"
             " coalesce(requested_from, newest_id + 1) AS start,"
             " greatest(requested_from, newest_id + 1) AS stop) AS asked"
             " WHERE status NOT IN ('removed', 'linked') ORDER BY id"

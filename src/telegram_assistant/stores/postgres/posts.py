@@ -42,6 +42,15 @@ class Stored:
     grouped_id: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """How recent what is stored of a post is."""
+
+    seen_at: datetime  # when we saw its content, or saw it disappear
+    edited_at: datetime | None
+    deleted: bool
+
+
 def to_json(value: Any) -> str:
     return _json.encode(value).decode()
 
@@ -69,15 +78,14 @@ def _stored(row: asyncpg.Record) -> Stored:
     )
 
 
-async def changed_since(connection: Connection, ids: Collection[UUID], moment: datetime) -> set[UUID]:
-    """Those whose content we saw, or saw disappear, after this moment."""
+async def states_of(connection: Connection, ids: Collection[UUID]) -> dict[UUID, State]:
     rows = await connection.fetch(
-        "SELECT p.id FROM posts p WHERE p.id = ANY($1) AND greatest(p.captured_at, p.deleted_at,"
-        " (SELECT max(v.seen_at) FROM post_versions v WHERE v.post_id = p.id)) >= $2",
+        "SELECT p.id, p.edited_at, p.deleted_at IS NOT NULL AS deleted, greatest(p.captured_at, p.deleted_at,"
+        " (SELECT max(v.seen_at) FROM post_versions v WHERE v.post_id = p.id)) AS seen_at"
+        " FROM posts p WHERE p.id = ANY($1)",
         list(ids),
-        moment,
     )
-    return {row["id"] for row in rows}
+    return {row["id"]: State(row["seen_at"], row["edited_at"], row["deleted"]) for row in rows}
 
 
 async def insert_posts(connection: Connection, posts: Sequence[Post], hashes: Sequence[str], now: datetime) -> None:

@@ -1,0 +1,103 @@
+"""The audit: read a sample of known ids again and compare. What disagrees is repaired, counted and shown.
+
+The proof says what should be true; the audit looks whether it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.audit import sample_ids
+from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.errors import Skip
+from telegram_assistant.ingest.saver import Reading, Saver
+from telegram_assistant.ingest.source import PAGE_LIMIT, SourceError
+from telegram_assistant.ingest.visits import Accounts
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDITED_IDS
+from telegram_assistant.stores.postgres.channels import Channel, Channels
+
+SAMPLE = PAGE_LIMIT  # one request
+PAUSE_SECONDS = 1.0  # between channels: an audit is never urgent
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an audit of one channel found. Everything counted here is repaired already."""
+
+    audited: int
+    missing: int  # was there and not stored
+    edited: int
+    deleted: int
+
+    @property
+    def disagreements(self) -> int:
+        return self.missing + self.edited + self.deleted
+
+
+class Auditor:
+    """A supervised job, every few hours over all channels; and one channel on demand."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        saver: Saver,
+        accounts: Accounts,
+        *,
+        every_seconds: float,
+        clock: Callable[[], datetime],
+        rng: Random | None = None,
+    ) -> None:
+        self._channels = channels
+        self._saver = saver
+        self._accounts = accounts
+        self._every_seconds = every_seconds
+        self._clock = clock
+        self._rng = rng or Random()  # noqa: S311 - a sample, no secret
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        while True:
+            await asyncio.sleep(self._every_seconds)
+            for channel in await self._channels.all():
+                if channel.status == "active":
+                    await self._audit_calmly(channel)
+                    await asyncio.sleep(PAUSE_SECONDS)
+                task.progress()
+
+    async def audit(self, channel: Channel) -> Finding:
+        """Read a sample again; the saver finds and repairs what differs, as with any reading."""
+        ledger = await self._channels.ledger(channel.id)
+        ids = sample_ids(ledger.coverage, ledger.newest_id, SAMPLE, self._rng)
+        if not ids:
+            return Finding(0, 0, 0, 0)
+        source, peer = await self._accounts.reader(channel)
+        asked_at = self._clock()
+        found = await source.by_ids(peer, ids)
+        reading = Reading(
+            channel_id=channel.id,
+            posts=[post for post in found.values() if post is not None],
+            proven=Coverage.of_ids(found),  # an id that could not be understood is not among them
+            asked_at=asked_at,
+        )
+        saved = await self._saver.save(reading)
+        finding = Finding(len(found), len(saved.new) + len(saved.restored), len(saved.edited), len(saved.deleted))
+        AUDITED_IDS.inc(finding.audited)
+        for kind in ("missing", "edited", "deleted"):
+            AUDIT_DISAGREEMENTS.labels(kind).inc(getattr(finding, kind))
+        level = log.warning if finding.missing else log.info
+        level("audited", channel=channel.shown, ids=finding.audited, disagreements=finding.disagreements)
+        return finding
+
+    async def _audit_calmly(self, channel: Channel) -> None:
+        try:
+            await self.audit(channel)
+        except (SourceError, Skip) as exc:
+            log.warning("audit_failed", channel=channel.shown, reason=str(exc))
