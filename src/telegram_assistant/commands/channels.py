@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from telegram_assistant.app import join_demo
 from telegram_assistant.commands.session import with_runtime
@@ -23,6 +24,7 @@ from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.comments import Comments
+from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
@@ -50,7 +52,7 @@ def add(
         for reference in channels:
             await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), _reference(reference))
         for reference in channels:
-            console.print(await _answer(requests, _reference(reference)), highlight=False)
+            console.print(await _answer(requests, _reference(reference)), highlight=False, markup=False)
 
     with_runtime(work)
 
@@ -76,6 +78,7 @@ def list_(as_json: AsJson = False) -> None:
         channels = Channels(runtime.database)
         found = [(channel, await channels.ledger(channel.id)) for channel in await channels.all()]
         wishes = await Requests(runtime.database).open()
+        files = await MediaQueue(runtime.database).troubles()
         if as_json:
             rows = [
                 {
@@ -90,6 +93,7 @@ def list_(as_json: AsJson = False) -> None:
                     "last_success_at": channel.last_success_at and channel.last_success_at.isoformat(),
                     "failures": channel.failures,
                     "error": channel.last_error,
+                    "files": str(files.get(channel.id, "")),
                 }
                 for channel, ledger in found
             ]
@@ -98,12 +102,14 @@ def list_(as_json: AsJson = False) -> None:
             return
         table = Table("channel", "title", "state", "posts", "unknown", "proven up to", "last visit", "error")
         for channel, ledger in found:
+            troubles = "\n".join(filter(None, (channel.last_error, str(files.get(channel.id, "")))))
+            # Text, not str: a title may hold brackets, which are markup to the table.
             table.add_row(
-                *(channel.shown, channel.title, channel.status, str(ledger.captured), str(ledger.unknown)),
-                *(str(ledger.proven_up_to), _ago(channel.last_success_at), channel.last_error or ""),
+                *(Text(channel.shown), Text(channel.title), channel.status, str(ledger.captured), str(ledger.unknown)),
+                *(str(ledger.proven_up_to), _ago(channel.last_success_at), Text(troubles)),
             )
         for wish in wishes:
-            table.add_row(wish.reference, "", "requested", "", "", "", "", wish.last_error or "")
+            table.add_row(wish.reference, "", "requested", "", "", "", "", Text(wish.last_error or ""))
         console.print(table if table.row_count else "No channels yet: tga channels add @name")
 
     with_runtime(work)
@@ -119,7 +125,7 @@ def remove(channel: Reference) -> None:
         found = await (lookup if dropped else find)(channels, channel)
         if found is not None:
             await channels.set_status(found.id, "removed")
-        console.print(f"{channel}: not watched any more", highlight=False)
+        console.print(f"{channel}: not watched any more", highlight=False, markup=False)
 
     with_runtime(work)
 
@@ -132,7 +138,7 @@ def revive(channel: Reference) -> None:
         channels = Channels(runtime.database)
         found = await find(channels, channel)
         await channels.set_status(found.id, "active", next_visit_at=datetime.now(UTC))
-        console.print(f"{found.shown}: is visited again at once", highlight=False)
+        console.print(f"{found.shown}: is visited again at once", highlight=False, markup=False)
 
     with_runtime(work)
 
@@ -147,7 +153,7 @@ def priority(
         channels = Channels(runtime.database)
         found = await find(channels, channel)
         await channels.set_priority(found.id, value)
-        console.print(f"{found.shown}: priority {value}", highlight=False)
+        console.print(f"{found.shown}: priority {value}", highlight=False, markup=False)
 
     with_runtime(work)
 

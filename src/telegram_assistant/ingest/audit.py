@@ -14,6 +14,7 @@ from random import Random
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.audit import sample_ids
 from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import PAGE_LIMIT, SourceError
@@ -78,7 +79,7 @@ class Auditor:
         ids = sample_ids(ledger.coverage, ledger.newest_id, SAMPLE, self._rng)
         if not ids:
             return Finding(0, 0, 0, 0)
-        source, peer = await self._accounts.reader(channel)
+        source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
         asked_at = self._clock()
         found = await source.by_ids(peer, ids)
         reading = Reading(

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.lock import Lock
@@ -99,7 +100,7 @@ class Backfill:
 
         BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
         try:
-            source, peer = await self._accounts.reader(channel)
+            source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
             found = await self._filler.fill(channel, source, peer, before_page=keep_lock)
         except (SourceError, LockLost) as exc:
             wait = exc.flood_seconds if isinstance(exc, SourceError) and exc.flood_seconds else AFTER_FAILURE_SECONDS

@@ -20,7 +20,7 @@ from telegram_assistant.domain.pacing import Pace, Priority, rank, warm_up
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import FLOOD_UNTIL, FLOODS, REQUESTS
+from telegram_assistant.metrics import FLOOD_UNTIL, FLOODS, FLOODWAIT_SECONDS, REQUESTS
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
 
 SHORT_FLOOD = 3.0  # seconds that are waited here; for a longer flood the caller has better things to do
@@ -95,6 +95,7 @@ class Budget:
         until = now + timedelta(seconds=seconds)
         self.merge({method: until})
         FLOODS.labels(self._account_id, method).inc()
+        FLOODWAIT_SECONDS.inc(seconds)
         log.warning("flood", account=self._account_id, method=method, seconds=seconds, until=until.isoformat())
         if seconds <= SHORT_FLOOD:
             return  # over before anybody could restart

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.ingest.visits import Accounts
@@ -52,7 +53,7 @@ class CommentReader:
         try:
             threads = await self._store.waiting(channel.id, since=self._clock() - RECENT, limit=THREADS)
             if threads:
-                source, peer = await self._accounts.reader(channel)
+                source, peer = await self._accounts.reader(channel, priority=Priority.REFRESH)
                 group_id = channel.linked_id or await self._find_group(channel, source, peer)
                 for thread in threads if group_id else ():
                     found += await self._read_thread(group_id, source, peer, thread)

@@ -18,6 +18,7 @@ from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.media_rules import MediaRules, decide, extension_of, over_limit, wait_after
+from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import FLOOD_JITTER_SECONDS, Backoff, Failure
 from telegram_assistant.errors import AssistantError, Fatal, Skip
@@ -177,7 +178,7 @@ class MediaProcessor:
         channel = await self._channels.get(channel_id)
         if channel is None or channel.status == "removed":
             raise Skip("the channel is not watched any more")
-        source, peer = await self._accounts.reader(channel)
+        source, peer = await self._accounts.reader(channel, priority=Priority.REFRESH)
         fresh = await source.by_ids(peer, {wanted.message_id for wanted in files})
         return Download(source, peer, channel.tenant_id or UUID(SYSTEM_TENANT), fresh, progress)
 

@@ -213,7 +213,8 @@ class Saver:
         touched = {
             post.grouped_id for post in (*saved.new, *saved.edited, *saved.restored) if post.grouped_id is not None
         }
-        known = await albums.save_albums(connection, changes.channel_id, touched | changes.groups_of_deleted)
+        touched |= changes.groups_of_deleted
+        known = await albums.stored_albums(connection, changes.channel_id, touched)
         waiting = [album for album in known if not album.announced]
         whole = [
             album.id
@@ -224,8 +225,9 @@ class Saver:
         saved.albums_open = sum(
             now - album.last_posted_at < SETTLE_AFTER for album in waiting if album.id not in set(whole)
         )
-        if whole:
-            await albums.announce(connection, whole)
+        await albums.save_albums(connection, changes.channel_id, known, whole)
+        if gone := touched.difference(album.grouped_id for album in known):
+            await albums.delete_albums(connection, changes.channel_id, gone)
         return whole
 
 

@@ -14,13 +14,14 @@ from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, choose_mode
+from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.errors import AssistantError, Retry, Skip
 from telegram_assistant.ingest.outage import is_outage
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import DURATION, FLOODWAIT_SECONDS, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
+from telegram_assistant.metrics import DURATION, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 
 RENEWALS = 5  # of a lease while it lasts
@@ -40,7 +41,7 @@ log = get_logger(__name__)
 class Accounts(Protocol):
     """Who reads a channel. Raises SourceError when nobody can now."""
 
-    async def reader(self, channel: Channel) -> tuple[Source, Peer]: ...
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]: ...
 
 
 class LeaseLost(AssistantError):
@@ -170,8 +171,6 @@ class Visitor:
                 delay = next_delay(
                     attempt, exc.failure, exc.flood_seconds, self._rng, max_retries=self._rules.retry_max
                 )
-                if exc.failure is Failure.FLOOD:
-                    FLOODWAIT_SECONDS.inc(exc.flood_seconds or 0)
                 if delay is None or delay > WAIT_IN_PLACE:
                     raise
                 RETRIES.labels(exc.failure).inc()

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
+from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.ingest.audit import Auditor, Finding
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import Peer, Source
@@ -30,7 +31,7 @@ class OneAccount:
     def __init__(self, source: Source) -> None:
         self._source = source
 
-    async def reader(self, channel: Channel) -> tuple[Source, Peer]:
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:  # noqa: ARG002 - one fits all
         return self._source, Peer(channel.id, 11)
 
 

@@ -19,6 +19,7 @@ from telethon import TelegramClient
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import decide
+from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import Peer, Source
@@ -67,7 +68,7 @@ class OneAccount:
     world: World
     errors: list[Exception] = field(default_factory=list)
 
-    async def reader(self, channel: ChannelRow) -> tuple[Source, Peer]:
+    async def reader(self, channel: ChannelRow, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:  # noqa: ARG002 - one fits all
         if self.errors:
             raise self.errors[0]
         return self.source, Peer(channel.id, self.world.channels[channel.id].access_hash)

@@ -37,7 +37,7 @@ class OneAccount:
     def __init__(self, source):
         self.source = source
 
-    async def reader(self, channel):
+    async def reader(self, channel, *, priority=None):
         return self.source, Peer(channel.id, int(access_hash))
 
 async def main():

@@ -54,7 +54,12 @@ class MediaTrouble:
 
     failed: int
     skipped: int
+    retried: int  # what arrived was not the file, and it is tried again
     reason: str
+
+    def __str__(self) -> str:
+        counts = ((self.failed, "failed"), (self.retried, "tried again"), (self.skipped, "not downloaded"))
+        return f"files: {', '.join(f'{count} {what}' for count, what in counts if count)}, e.g. {self.reason}"
 
 
 class MediaQueue:
@@ -165,17 +170,21 @@ class MediaQueue:
         return MediaUsage(**counts, objects=int(held.objects), bytes=int(held.bytes))
 
     async def troubles(self) -> dict[int, MediaTrouble]:
-        """By channel: what failed or was skipped, with the reason of a failure before that of a skip."""
+        """By channel: what failed, is tried again or was skipped; with the reason of the worst."""
         statement = text(
             "SELECT p.channel_id, count(*) FILTER (WHERE m.status = 'failed') AS failed,"
             " count(*) FILTER (WHERE m.status = 'skipped') AS skipped,"
+            " count(*) FILTER (WHERE m.status = 'pending') AS retried,"
             " (array_agg(m.reason ORDER BY m.status, p.message_id DESC))[1] AS reason"
             " FROM post_media m JOIN posts p ON p.id = m.post_id WHERE m.status IN ('failed', 'skipped')"
-            " GROUP BY p.channel_id"
+            " OR (m.status = 'pending' AND m.attempts > 0) GROUP BY p.channel_id"
         )
         async with self._database.connect() as connection:
             rows = await connection.execute(statement)
-            return {row.channel_id: MediaTrouble(row.failed, row.skipped, row.reason or "unknown") for row in rows}
+            return {
+                row.channel_id: MediaTrouble(row.failed, row.skipped, row.retried, row.reason or "unknown")
+                for row in rows
+            }
 
     async def _settle(self, wanted: Wanted, status: str, reason: str, attempts: int) -> bool:
         changes = "status = :status, reason = :reason, attempts = :attempts, next_attempt_at = NULL"

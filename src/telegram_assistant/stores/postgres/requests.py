@@ -38,7 +38,8 @@ class Requests:
         """The same wish again means: try now."""
         statement = text(
             "INSERT INTO channel_requests (tenant_id, user_id, reference) VALUES (:tenant, :user, :reference)"
-            " ON CONFLICT (tenant_id, reference) DO UPDATE SET next_attempt_at = NULL, channel_id = NULL"
+            " ON CONFLICT (tenant_id, reference) DO UPDATE SET next_attempt_at = NULL, channel_id = NULL,"
+            " last_error = NULL, attempts = 0"
         )
         async with self._database.begin() as connection:
             await connection.execute(statement, {"tenant": tenant_id, "user": user_id, "reference": reference})

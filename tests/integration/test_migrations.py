@@ -1,0 +1,149 @@
+"""One chain of migrations, from zero to exactly the tables of the code (LESSONS 10, 18)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.errors import Fatal
+from telegram_assistant.stores.postgres.database import open_database
+from telegram_assistant.stores.postgres.migrate import alembic_config, migrate
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER, metadata
+
+pytestmark = pytest.mark.integration
+
+# Everything that makes a schema: a second run must leave it as it is, down to the object ids.
+FINGERPRINT = """
+SELECT relname, oid::bigint FROM pg_class WHERE relnamespace = 'public'::regnamespace
+UNION ALL SELECT polname, oid::bigint FROM pg_policy
+UNION ALL SELECT version_num, 0 FROM alembic_version
+ORDER BY 1, 2
+"""
+
+
+@pytest.fixture
+async def empty(empty_database_url: str) -> AsyncIterator[AsyncEngine]:
+    engine = open_database(empty_database_url)
+    yield engine
+    await engine.dispose()
+
+
+async def rows(engine: AsyncEngine, statement: str) -> list[tuple[Any, ...]]:
+    async with engine.connect() as connection:
+        return [tuple(row) for row in await connection.execute(text(statement))]
+
+
+def differences(connection: Connection) -> list[Any]:
+    context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": False})
+    return list(compare_metadata(context, metadata))
+
+
+def test_the_chain_has_one_end() -> None:
+    script = ScriptDirectory.from_config(alembic_config())
+    assert len(script.get_heads()) == 1
+    assert len(script.get_bases()) == 1
+
+
+async def test_from_zero_the_database_is_the_tables_of_the_code(empty: AsyncEngine) -> None:
+    await migrate(empty)
+    async with empty.connect() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+async def test_the_comparison_can_fail(empty: AsyncEngine) -> None:
+    await migrate(empty)
+    async with empty.connect() as connection:
+        await connection.execute(text("ALTER TABLE posts ADD COLUMN guess timestamptz"))
+        await connection.execute(text("DROP INDEX ix_posts_grouped"))
+        kinds = {difference[0] for difference in await connection.run_sync(differences)}
+    assert kinds == {"remove_column", "add_index"}
+
+
+async def test_a_second_run_changes_nothing(empty: AsyncEngine) -> None:
+    await migrate(empty)
+    before = await rows(empty, FINGERPRINT)
+    await migrate(empty)
+    assert await rows(empty, FINGERPRINT) == before
+
+
+async def test_many_at_once_are_safe(empty_database_url: str) -> None:
+    engines = [open_database(empty_database_url) for _ in range(4)]
+    try:
+        await asyncio.gather(*(migrate(engine) for engine in engines))
+        assert await rows(engines[0], "SELECT count(*) FROM alembic_version") == [(1,)]
+    finally:
+        for engine in engines:
+            await engine.dispose()
+
+
+async def test_a_failed_migration_leaves_nothing(empty: AsyncEngine) -> None:
+    async with empty.begin() as connection:
+        await connection.execute(text("CREATE TABLE dead_letters (of_somebody_else int)"))
+    with pytest.raises(Exception, match="already exists"):
+        await migrate(empty)
+    tables = await rows(empty, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    assert tables == [("dead_letters",)]
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(empty: AsyncEngine) -> None:
+    await migrate(empty)
+    async with empty.begin() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    before = await rows(empty, FINGERPRINT)
+    with pytest.raises(Fatal, match=r"newer version .*9999.*: start that version"):
+        await migrate(empty)
+    assert await rows(empty, FINGERPRINT) == before
+
+
+async def test_every_time_is_aware(database: AsyncEngine) -> None:
+    """SPEC 7.2, LESSONS 10."""
+    naive = """
+        SELECT table_name, column_name, data_type FROM information_schema.columns
+        WHERE table_schema = 'public' AND data_type IN ('timestamp without time zone', 'date', 'time without time zone')
+    """
+    assert await rows(database, naive) == []
+    aware = "SELECT count(*) FROM information_schema.columns WHERE data_type = 'timestamp with time zone'"
+    assert (await rows(database, aware))[0][0] > 10
+
+
+async def test_every_table_has_row_level_security(database: AsyncEngine) -> None:
+    """G7: a table without a policy would show everything to everybody."""
+    found = dict(
+        await rows(
+            database,
+            """
+            SELECT relname, relrowsecurity AND EXISTS (SELECT 1 FROM pg_policy WHERE polrelid = c.oid)
+            FROM pg_class c WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+            """,
+        )
+    )
+    del found["alembic_version"]
+    assert set(found) == set(metadata.tables)
+    assert [name for name, secured in found.items() if not secured] == []
+
+
+async def test_the_system_has_its_tenant_and_user(database: AsyncEngine) -> None:
+    """SPEC 2.7."""
+    assert await rows(database, "SELECT id::text, name FROM tenants") == [(SYSTEM_TENANT, "system")]
+    assert await rows(database, "SELECT id::text, tenant_id::text, role FROM users") == [
+        (SYSTEM_USER, SYSTEM_TENANT, "system")
+    ]
+
+
+async def test_every_foreign_key_has_an_index(database: AsyncEngine) -> None:
+    """Else deleting a channel or a tenant reads whole tables."""
+    bare = """
+        SELECT c.conrelid::regclass::text, a.attname
+        FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+        WHERE c.contype = 'f' AND c.connamespace = 'public'::regnamespace AND NOT EXISTS (
+            SELECT 1 FROM pg_index i WHERE i.indrelid = c.conrelid AND i.indkey[0] = c.conkey[1])
+    """
+    assert await rows(database, bare) == []

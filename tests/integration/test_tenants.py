@@ -1,0 +1,224 @@
+"""A tenant sees only its own: PostgreSQL itself filters, for every table there is (G7; LESSONS 17)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import BigInteger, Column, DateTime, Integer, LargeBinary, Table, Text, insert, select, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import UUID as UUID_COLUMN
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from telegram_assistant.stores.postgres.database import TENANT_ROLE, as_tenant
+from telegram_assistant.stores.postgres.tables import metadata
+
+pytestmark = pytest.mark.integration
+
+NOBODY: frozenset[str] = frozenset()
+PRIVATE_TO_THE_SYSTEM = {"outbox"}
+NUMBERS = count(1000)
+MADE_UP: dict[type, Any] = {
+    UUID_COLUMN: uuid4,
+    BigInteger: lambda: next(NUMBERS),
+    Integer: lambda: next(NUMBERS),
+    Text: lambda: f"text {next(NUMBERS)}",
+    DateTime: lambda: datetime.now(UTC),
+    LargeBinary: lambda: b"sealed",
+    JSONB: dict,
+    ARRAY: list,
+}
+
+
+@dataclass
+class World:
+    """Rows of two tenants, and who of them may see which."""
+
+    ids: dict[str, UUID] = field(default_factory=dict)
+    users: dict[str, UUID] = field(default_factory=dict)
+    channels: dict[str, int] = field(default_factory=dict)
+    seen_by: dict[str, dict[tuple[Any, ...], frozenset[str]]] = field(default_factory=lambda: defaultdict(dict))
+
+    async def add(self, connection: AsyncConnection, table: Table, seers: frozenset[str], **values: Any) -> Any:
+        """Insert a row with made-up values where it needs more than is given; its first key comes back."""
+        needed = {column.name: make_up(column) for column in table.columns if is_needed(column)}
+        statement = insert(table).values({**needed, **values}).returning(*table.primary_key.columns)
+        key = tuple((await connection.execute(statement)).one())
+        self.seen_by[table.name][key] = seers
+        return key[0]
+
+
+def is_needed(column: Column[Any]) -> bool:
+    return not (column.nullable or column.server_default is not None or column.identity is not None)
+
+
+def make_up(column: Column[Any]) -> Any:
+    if column.name in {"role", "album_kind"}:
+        return {"role": "member", "album_kind": "photo"}[column.name]
+    return next(make() for kind, make in MADE_UP.items() if isinstance(column.type, kind))
+
+
+@pytest.fixture
+async def world(database: AsyncEngine) -> World:
+    world = World()
+    tables = metadata.tables
+    async with database.begin() as connection:
+        for name in ("ann", "bob"):
+            seer = frozenset({name})
+            world.ids[name] = await world.add(connection, tables["tenants"], seer, name=name)
+            world.users[name] = await world.add(connection, tables["users"], seer, tenant_id=world.ids[name])
+        ann, bob = world.ids["ann"], world.ids["bob"]
+        for title, owner, seers in (
+            ("of both", None, {"ann", "bob"}),
+            ("of ann", None, {"ann"}),
+            ("of bob", None, {"bob"}),
+            ("of nobody", None, set()),
+            ("private of ann", ann, {"ann"}),
+            ("private of bob", bob, {"bob"}),
+        ):
+            await add_channel(world, connection, title, owner, frozenset(seers))
+        # A stray row must not open a private channel.
+        await subscribe(world, connection, "ann", world.channels["private of bob"])
+        for name in ("ann", "bob"):
+            await add_tenants_rows(world, connection, name)
+        for name in PRIVATE_TO_THE_SYSTEM:
+            await world.add(connection, tables[name], NOBODY)
+    return world
+
+
+async def add_channel(
+    world: World, connection: AsyncConnection, title: str, owner: UUID | None, seers: frozenset[str]
+) -> None:
+    """A channel with one row in every table that hangs on channels, posts and media."""
+    tables = metadata.tables
+    channel = await world.add(connection, tables["channels"], seers, tenant_id=owner, title=title)
+    world.channels[title] = channel
+    for name in seers:
+        await subscribe(world, connection, name, channel)
+    keys: dict[str, Any] = {"channel_id": channel}
+    keys["sha256"] = await world.add(connection, tables["media_objects"], seers)
+    keys["post_id"] = await world.add(connection, tables["posts"], seers, channel_id=channel)
+    keys["group_id"] = await world.add(connection, tables["media_groups"], seers, channel_id=channel)
+    done = {"channels", "media_objects", "posts", "media_groups"}
+    for table in metadata.sorted_tables:
+        columns = set(table.columns.keys())
+        if table.name not in done and "tenant_id" not in columns and columns & {"channel_id", "post_id"}:
+            await world.add(connection, table, seers, **{name: keys[name] for name in columns & set(keys)})
+
+
+async def subscribe(world: World, connection: AsyncConnection, name: str, channel: int) -> None:
+    row = {"tenant_id": world.ids[name], "user_id": world.users[name], "channel_id": channel}
+    await world.add(connection, metadata.tables["subscriptions"], frozenset({name}), **row)
+
+
+async def add_tenants_rows(world: World, connection: AsyncConnection, name: str) -> None:
+    keys: dict[str, Any] = {"tenant_id": world.ids[name], "user_id": world.users[name]}
+    for table in metadata.sorted_tables:
+        columns = set(table.columns.keys())
+        if "tenant_id" in columns and table.name not in {"users", "channels", "subscriptions"}:
+            values = {column: keys[column] for column in columns & set(keys)}
+            await world.add(connection, table, frozenset({name}), **values)
+
+
+async def visible(connection: AsyncConnection, table: Table) -> set[tuple[Any, ...]]:
+    return {tuple(row) for row in await connection.execute(select(*table.primary_key.columns))}
+
+
+def test_every_table_is_covered(world: World) -> None:
+    assert set(world.seen_by) == set(metadata.tables), "say in this file who sees the rows of a new table"
+
+
+@pytest.mark.parametrize("name", ["ann", "bob"])
+async def test_a_tenant_sees_its_own_rows_only(database: AsyncEngine, world: World, name: str) -> None:
+    async with as_tenant(database, world.ids[name]) as connection:
+        for table in metadata.sorted_tables:
+            rows = world.seen_by[table.name]
+            own = {key for key, seers in rows.items() if name in seers}
+            assert len(own) < len(rows), f"nothing to hide in {table.name}"
+            assert own or table.name in PRIVATE_TO_THE_SYSTEM
+            assert await visible(connection, table) == own, table.name
+
+
+async def test_without_a_tenant_nothing_shows(database: AsyncEngine, world: World) -> None:
+    assert world.ids
+    async with database.begin() as connection:
+        await connection.execute(text(f"SET LOCAL ROLE {TENANT_ROLE}"))
+        for table in metadata.sorted_tables:
+            assert await visible(connection, table) == set(), table.name
+
+
+async def test_an_unknown_tenant_sees_nothing(database: AsyncEngine, world: World) -> None:
+    assert world.ids
+    async with as_tenant(database, uuid4()) as connection:
+        for table in metadata.sorted_tables:
+            assert await visible(connection, table) == set(), table.name
+
+
+async def test_the_role_ends_with_its_transaction(database: AsyncEngine, world: World) -> None:
+    """The pool hands the same connection to the system next."""
+    async with as_tenant(database, world.ids["ann"]):
+        pass
+    async with database.connect() as connection:
+        assert (await connection.execute(text("SELECT current_user"))).scalar_one() != TENANT_ROLE
+        assert (await connection.execute(text("SELECT current_setting('app.tenant_id', true)"))).scalar_one() in (
+            None,
+            "",
+        )
+        assert len(await visible(connection, metadata.tables["tenants"])) == 3
+
+
+async def attempt(database: AsyncEngine, tenant: UUID, table: str, **values: Any) -> None:
+    async with as_tenant(database, tenant) as connection:
+        await connection.execute(insert(metadata.tables[table]).values(values))
+
+
+async def test_a_tenant_subscribes_its_own_user(database: AsyncEngine, world: World) -> None:
+    ann, channel = world.ids["ann"], world.channels["of nobody"]
+    await attempt(database, ann, "subscriptions", tenant_id=ann, user_id=world.users["ann"], channel_id=channel)
+    async with as_tenant(database, ann) as connection:
+        assert (channel,) in await visible(connection, metadata.tables["channels"])
+    await attempt(database, ann, "channel_requests", tenant_id=ann, user_id=world.users["ann"], reference="@durov")
+
+
+@pytest.mark.parametrize(
+    "tenant,user",
+    [("bob", "bob"), ("bob", "ann"), ("ann", "bob")],
+    ids=["for the other", "into the other", "with the other's user"],
+)
+async def test_a_tenant_cannot_write_for_another(database: AsyncEngine, world: World, tenant: str, user: str) -> None:
+    row = {"tenant_id": world.ids[tenant], "user_id": world.users[user]}
+    with pytest.raises(DBAPIError, match="row-level security"):
+        await attempt(database, world.ids["ann"], "subscriptions", **row, channel_id=world.channels["of nobody"])
+    with pytest.raises(DBAPIError, match="row-level security"):
+        await attempt(database, world.ids["ann"], "channel_requests", **row, reference="@durov")
+
+
+async def test_a_tenant_cannot_hand_its_rows_to_another(database: AsyncEngine, world: World) -> None:
+    for column, value in (("tenant_id", world.ids["bob"]), ("user_id", world.users["bob"])):
+        statement = f"UPDATE channel_requests SET {column} = :value"  # noqa: S608 - constants of this test
+        with pytest.raises(DBAPIError, match="row-level security"):
+            async with as_tenant(database, world.ids["ann"]) as connection:
+                await connection.execute(text(statement), {"value": value})
+
+
+async def test_a_tenant_deletes_only_its_own(database: AsyncEngine, world: World) -> None:
+    async with as_tenant(database, world.ids["ann"]) as connection:
+        await connection.execute(text("DELETE FROM subscriptions"))
+        await connection.execute(text("DELETE FROM channel_requests"))
+    async with as_tenant(database, world.ids["bob"]) as connection:
+        assert len(await visible(connection, metadata.tables["subscriptions"])) == 3
+        assert len(await visible(connection, metadata.tables["channel_requests"])) == 1
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM {}", "TRUNCATE {} CASCADE", "INSERT INTO {} DEFAULT VALUES"])
+async def test_a_tenant_writes_nowhere_else(database: AsyncEngine, world: World, statement: str) -> None:
+    for table in sorted(set(metadata.tables) - {"subscriptions", "channel_requests"}):
+        with pytest.raises(DBAPIError, match="permission denied"):
+            async with as_tenant(database, world.ids["ann"]) as connection:
+                await connection.execute(text(statement.format(table)))
