@@ -143,7 +143,10 @@ def revive(channel: Reference) -> None:
     with_runtime(work)
 
 
-@app.command(epilog="Example: tga channels priority @durov 10")
+@app.command(
+    epilog="Example: tga channels priority @durov 10",
+    context_settings={"ignore_unknown_options": True},  # -5 is a value, not an option
+)
 def priority(
     channel: Reference, value: Annotated[int, typer.Argument(help="Higher is visited first; 0 is usual.")]
 ) -> None:

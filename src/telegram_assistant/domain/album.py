@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from telegram_assistant.domain.moments import as_utc
-from telegram_assistant.domain.post import MediaKind, Post
+from telegram_assistant.domain.post import MediaKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
     from telegram_assistant.domain.ledger import Coverage
 
@@ -34,45 +32,6 @@ class AlbumKind(StrEnum):
     MIXED = "mixed"
 
 
-@dataclass(frozen=True, slots=True)
-class Album:
-    """The known items of one media group, by message id."""
-
-    channel_id: int
-    grouped_id: int
-    posts: tuple[Post, ...]
-
-    def __post_init__(self) -> None:
-        if not self.posts:
-            raise ValueError(f"album {self.grouped_id} has no items")
-        if any((post.channel_id, post.grouped_id) != (self.channel_id, self.grouped_id) for post in self.posts):
-            raise ValueError(f"album {self.grouped_id} of channel {self.channel_id} holds a post of another one")
-        ids = self.message_ids
-        if any(earlier >= later for earlier, later in pairwise(ids)):
-            raise ValueError(f"the items of album {self.grouped_id} are not in order, or doubled: {ids}")
-
-    @property
-    def id(self) -> uuid.UUID:
-        return album_id(self.channel_id, self.grouped_id)
-
-    @property
-    def message_ids(self) -> tuple[int, ...]:
-        return tuple(post.message_id for post in self.posts)
-
-    @property
-    def kind(self) -> AlbumKind:
-        return album_kind(media.kind for post in self.posts for media in post.media)
-
-    @property
-    def caption(self) -> str:
-        """The texts of the items; mostly one of them has it."""
-        return "\n\n".join(post.text for post in self.posts if post.text)
-
-    @property
-    def last_posted_at(self) -> datetime:
-        return max(as_utc(post.posted_at) for post in self.posts)
-
-
 def album_id(channel_id: int, grouped_id: int) -> uuid.UUID:
     """The same id for the same album, whichever of its items was seen first."""
     return uuid.uuid5(_ALBUM_NAMESPACE, f"{channel_id}/{grouped_id}")
@@ -88,25 +47,6 @@ def album_kind(kinds: Iterable[MediaKind]) -> AlbumKind:
     if found and found <= _DOCUMENT:
         return AlbumKind.DOCUMENT
     return AlbumKind.MIXED
-
-
-def gather(posts: Iterable[Post], known: Mapping[int, Album] | None = None) -> dict[int, Album]:
-    """The albums of a channel by grouped_id: those known from earlier pages, with the items of this one.
-
-    An item that is seen again replaces the earlier one, for it may have been edited.
-    """
-    items: dict[int, dict[int, Post]] = {
-        grouped_id: {post.message_id: post for post in album.posts} for grouped_id, album in (known or {}).items()
-    }
-    for post in posts:
-        if post.grouped_id is not None:
-            items.setdefault(post.grouped_id, {})[post.message_id] = post
-    return {grouped_id: _album(grouped_id, found) for grouped_id, found in items.items()}
-
-
-def _album(grouped_id: int, found: Mapping[int, Post]) -> Album:
-    posts = tuple(found[message_id] for message_id in sorted(found))
-    return Album(posts[0].channel_id, grouped_id, posts)
 
 
 def around(message_ids: Collection[int]) -> range:

@@ -7,6 +7,7 @@ import json
 import uuid
 from dataclasses import dataclass, field
 from enum import StrEnum
+from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING
 
 from telegram_assistant.domain.moments import as_utc
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 # Changing either would give every stored post another identity, or a false edit.
 _POST_NAMESPACE = uuid.UUID("6d3cf1f5-4c43-5d0a-9f0e-6a0c3a0b7a11")
 _HASH_VERSION = 1
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class MediaKind(StrEnum):
@@ -173,22 +172,31 @@ def content_hash(post: Post) -> str:
 
     Counters, pins, edit dates and download references change without an edit and stay out.
     """
-    poll = post.poll
-    content = [
-        _HASH_VERSION,
-        post.text,
-        [[entity.kind, entity.offset, entity.length, entity.url, entity.detail] for entity in post.entities],
-        [_identity(media) for media in post.media],
-        None if poll is None else [poll.question, *poll.answers],
+    entities = [
+        f"[{_quote(entity.kind)},{entity.offset},{entity.length},{_text(entity.url)},{_text(entity.detail)}]"
+        for entity in post.entities
     ]
-    # JSON keeps the parts apart; `surrogatepass` so that a source which did not clean its text still gets a hash.
-    return hashlib.sha256(_encode(content).encode("utf-8", "surrogatepass")).hexdigest()
+    media = [_identity(media) for media in post.media]
+    poll = "null" if post.poll is None else _list([_quote(words) for words in (post.poll.question, *post.poll.answers)])
+    # JSON keeps the parts apart. It is put together here because every post that is read passes here.
+    content = f"[{_HASH_VERSION},{_quote(post.text)},{_list(entities)},{_list(media)},{poll}]"
+    # `surrogatepass` so that a source which did not clean its text still gets a hash.
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _identity(media: Media) -> list[str | float | None]:
+def _identity(media: Media) -> str:
     if media.file_id is not None:
-        return [media.kind, media.file_id]
-    return [media.kind, None, media.mime, media.size, media.width, media.height, media.duration, media.name]
+        return f"[{_quote(media.kind)},{_quote(media.file_id)}]"
+    known = [media.kind, None, media.mime, media.size, media.width, media.height, media.duration, media.name]
+    return json.dumps(known, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else _quote(value)
+
+
+def _list(parts: list[str]) -> str:
+    return f"[{','.join(parts)}]"
 
 
 def _check_ids(channel_id: int, message_id: int) -> None:

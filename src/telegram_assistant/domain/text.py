@@ -84,11 +84,6 @@ def links_of(text: str, entities: Iterable[Entity]) -> tuple[Link, ...]:
     return tuple(links.values())
 
 
-def urls_of(text: str, entities: Iterable[Entity]) -> tuple[str, ...]:
-    """Only the addresses of `links_of`."""
-    return tuple(link.url for link in links_of(text, entities))
-
-
 def clean_text(text: str) -> str:
     """Without what PostgreSQL and UTF-8 refuse: NULs go, lone surrogates become U+FFFD."""
     try:

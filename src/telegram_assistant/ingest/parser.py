@@ -6,19 +6,20 @@ Correctness rests on message ids and on what a page proves. The times kept in Re
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from redis.asyncio import Redis
 
-from telegram_assistant.domain.ledger import Coverage, page_proves
 from telegram_assistant.domain.modes import Mode, first_visit_since
 from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
 from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.border import between_albums
+from telegram_assistant.ingest.pages import Stretch, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
-from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
+from telegram_assistant.ingest.source import Peer, Source
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.metrics import HWM_AGE, INTERARRIVAL, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
 from telegram_assistant.names import interarrival_stats, low_watermark, parse_hwm
@@ -41,7 +42,9 @@ class Parsed:
     unreadable: list[int] = field(default_factory=list)
     refreshed: tuple[str, ...] = ()  # the windows of domain.refresh that were read again
 
-    def add(self, saved: Saved) -> None:
+    def add(self, stretch: Stretch, saved: Saved) -> None:
+        self.pages += stretch.pages
+        self.unreadable += stretch.unreadable
         self.new += len(saved.new)
         self.edited += len(saved.edited)
         self.deleted += len(saved.deleted)
@@ -84,20 +87,15 @@ class ChannelParser:
             after_id = min(channel.cursor_id, max(known, channel.requested_from - 1))
         parsed = Parsed(refreshed=covered_by(window) if window else ())
         arrived_at = channel.last_post_at
-        while True:
-            await before_page()
-            asked_at = self._clock()
-            page = await source.page_after(peer, after_id)
-            parsed.pages += 1
-            parsed.unreadable += page.unreadable
-            reading = self._read(channel, page, after_id, asked_at)
-            saved = await self._saver.save(reading)
-            parsed.add(saved)
-            arrived_at = observe_intervals(channel.id, arrived_at, saved)
-            await self._count(channel, page, saved, mode)
-            after_id = max([after_id, *(post.message_id for post in page.posts), *page.unreadable])
-            if page.reached_end or not (page.posts or page.unreadable):
-                break
+        stretches = read_on(
+            source, peer, after_id, newest_id=channel.newest_id, clock=self._clock, before_page=before_page
+        )
+        async with aclosing(stretches):
+            async for stretch in stretches:
+                saved = await self._saver.save(stretch.reading)
+                parsed.add(stretch, saved)
+                arrived_at = observe_intervals(channel.id, arrived_at, saved)
+                await self._count(channel, stretch.reading, saved, mode)
         await self._finished(channel, since)
         if parsed.new:
             await self._statistics.update(channel.id)
@@ -126,26 +124,12 @@ class ChannelParser:
         await self._channels.begin(channel.id, below + 1)
         return below
 
-    def _read(self, channel: Channel, page: Page, after_id: int, asked_at: datetime) -> Reading:
-        ids = [*(post.message_id for post in page.posts), *page.unreadable]
-        proven = page_proves(after_id, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=channel.newest_id)
-        return Reading(
-            channel_id=channel.id,
-            posts=page.posts,
-            # What could not be read stays unknown: the ledger must not call it empty.
-            proven=proven.subtract(Coverage.of_ids(page.unreadable)),
-            newest_id=max(ids, default=0),
-            cursor_id=proven.ranges[-1][1] - 1 if not proven.is_empty else after_id,
-            reached_end=page.reached_end,
-            asked_at=asked_at,
-        )
-
-    async def _count(self, channel: Channel, page: Page, saved: Saved, mode: Mode) -> None:
+    async def _count(self, channel: Channel, reading: Reading, saved: Saved, mode: Mode) -> None:
         POSTS_PARSED_COUNT.labels(mode).inc(len(saved.new))
         POSTS_EDITED.inc(len(saved.edited))
         POSTS_DELETED_COUNT.inc(len(saved.deleted))
-        if page.posts:
-            mark = page.posts[-1].posted_at
+        if reading.posts:
+            mark = reading.posts[-1].posted_at
             await self._redis.set(parse_hwm(channel.id), time_to_text(mark))
             HWM_AGE.labels(channel.id).set(max(0.0, (self._clock() - mark).total_seconds()))
 

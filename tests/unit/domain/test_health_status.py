@@ -6,24 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from telegram_assistant.domain.health_status import (
-    ChannelFailure,
-    ParserStatus,
-    SchedulerStatus,
-    TickOutcome,
-    is_healthy,
-    parser_status,
-    scheduler_status,
-)
+from telegram_assistant.domain.health_status import ParserStatus, SchedulerStatus, parser_status, scheduler_status
 
 pytestmark = pytest.mark.unit
 
 NOW = datetime(2025, 10, 28, 12, tzinfo=UTC)
 INTERVAL = timedelta(seconds=300)
-
-
-def tick(visited: int, *failed: int) -> TickOutcome:
-    return TickOutcome(visited, tuple(ChannelFailure(channel, "timeout") for channel in failed))
 
 
 @pytest.mark.parametrize(
@@ -48,56 +36,22 @@ def test_spec_7_2_naive_times_are_refused() -> None:
         scheduler_status(NOW.replace(tzinfo=None), NOW, INTERVAL)
 
 
-def test_spec_7_3_all_channels_failing_in_two_ticks_is_red_although_it_ticks() -> None:
-    outcomes = [tick(3), tick(3, 1, 2, 3), tick(3, 1, 2, 3)]
-    assert parser_status(outcomes, active_channels=3) is ParserStatus.FAILING
-    assert scheduler_status(NOW, NOW, INTERVAL) is SchedulerStatus.OK
-    assert not is_healthy(SchedulerStatus.OK, ParserStatus.FAILING)
-
-
 @pytest.mark.parametrize(
-    "outcomes,status",
+    "active,failing,failing_twice,dead,status",
     [
-        pytest.param([], "ok", id="nothing happened yet"),
-        pytest.param([tick(3), tick(3)], "ok", id="all well"),
-        pytest.param([tick(3, 1, 2, 3)], "degraded", id="one bad tick is not two"),
-        pytest.param([tick(3), tick(3, 1, 2, 3)], "degraded", id="the one before was good"),
-        pytest.param([tick(3, 1, 2, 3), tick(3, 1, 2)], "degraded", id="one channel recovered"),
-        pytest.param([tick(3, 1, 2, 3), tick(3, 1, 2, 3), tick(3)], "degraded", id="the last was good"),
-        pytest.param([tick(3, 1, 2, 3), tick(3, 1, 2, 3), tick(3), tick(3)], "ok", id="recovered"),
-        pytest.param([tick(2, 1, 2), tick(0), tick(1, 3), tick(0)], "failing", id="idle ticks prove nothing"),
-        pytest.param([tick(1, 7), tick(1, 7)], "degraded", id="one broken channel was all that was due"),
-        pytest.param([tick(1, 7), tick(1, 8)], "failing", id="different channels, none succeeds"),
+        (3, 3, 3, 0, "failing"),  # all of them, twice: red although it ticks
+        (3, 3, 2, 0, "degraded"),
+        (3, 1, 1, 0, "degraded"),
+        (3, 0, 0, 0, "ok"),
+        (1, 1, 1, 0, "failing"),
+        (0, 0, 0, 2, "failing"),  # given up, every one: nothing is parsed any more
+        (2, 0, 0, 1, "degraded"),
+        (2, 2, 2, 1, "failing"),
+        (0, 0, 0, 0, "ok"),  # nothing to watch is not a failure
     ],
 )
-def test_spec_7_3_parser_status_by_outcome(outcomes: list[TickOutcome], status: str) -> None:
-    assert parser_status(outcomes, active_channels=3) == status
-
-
-def test_spec_7_3_the_only_channel_failing_is_everything_failing() -> None:
-    assert parser_status([tick(1, 7), tick(1, 7)], active_channels=1) is ParserStatus.FAILING
-
-
-@pytest.mark.parametrize(
-    "scheduler,parser,healthy",
-    [
-        ("ok", "ok", True),
-        ("ok", "degraded", True),
-        ("ok", "failing", False),
-        ("stale", "ok", False),
-        ("down", "ok", False),
-    ],
-)
-def test_spec_7_3_health_needs_ticks_and_outcome(scheduler: str, parser: str, *, healthy: bool) -> None:
-    assert is_healthy(SchedulerStatus(scheduler), ParserStatus(parser)) is healthy
-
-
-def test_a_tick_that_visited_nothing_did_not_fail() -> None:
-    assert not tick(0).all_failed
-    assert tick(2, 1, 2).all_failed
-    assert not tick(2, 1).all_failed
-
-
-def test_more_failures_than_visits_are_a_contradiction() -> None:
-    with pytest.raises(ValueError, match="2 channels failed but only 1"):
-        tick(1, 1, 2)
+def test_spec_7_3_status_by_what_visits_achieve(
+    active: int, failing: int, failing_twice: int, dead: int, status: str
+) -> None:
+    found = parser_status(active=active, failing=failing, failing_twice=failing_twice, dead=dead)
+    assert found is ParserStatus(status)

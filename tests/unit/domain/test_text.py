@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.text import Entity, EntityKind, Link, clean_message, clean_text, links_of, urls_of
+from telegram_assistant.domain.text import Entity, EntityKind, Link, clean_message, clean_text, links_of
 
 pytestmark = pytest.mark.unit
+
+
+def urls_of(text: str, entities: Sequence[Entity]) -> tuple[str, ...]:
+    return tuple(link.url for link in links_of(text, entities))
+
 
 anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=30)  # NULs and lone surrogates too
 

@@ -29,7 +29,8 @@ class StoredAlbum:
 
     @property
     def last_posted_at(self) -> datetime:
-        return max(item["posted_at"] for item in self.items)
+        newest: datetime = max(item["posted_at"] for item in self.items)
+        return newest
 
     @property
     def kind(self) -> str:

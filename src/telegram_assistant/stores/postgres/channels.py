@@ -221,17 +221,6 @@ class Channels:
         async with self._database.begin() as connection:
             return [channel_of(row) for row in await connection.execute(statement, values)]
 
-    async def lease_one(self, channel_id: int, owner: str, *, now: datetime, ttl: timedelta) -> Channel | None:
-        """Take this very channel, due or not; None while somebody else holds it."""
-        statement = text(
-            "UPDATE channels SET leased_by = :owner, leased_until = :until WHERE id = :id AND status <> 'removed'"
-            f" AND (leased_until IS NULL OR leased_until < :now OR leased_by = :owner) RETURNING {COLUMNS}"
-        )
-        values = {"id": channel_id, "owner": owner, "until": now + ttl, "now": now}
-        async with self._database.begin() as connection:
-            row = (await connection.execute(statement, values)).first()
-        return None if row is None else channel_of(row)
-
     async def renew(self, channel_id: int, owner: str, *, now: datetime, ttl: timedelta) -> bool:
         """False when the lease was lost: somebody else may be reading the channel by now."""
         statement = text("UPDATE channels SET leased_until = :until WHERE id = :id AND leased_by = :owner")

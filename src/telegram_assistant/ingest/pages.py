@@ -1,0 +1,98 @@
+"""Reads on through a channel's history, oldest first. Pages that come quickly are saved together.
+
+A transaction costs PostgreSQL and us about as much as fifty posts; where a channel has much to catch up with, a page
+of a hundred is too little for one. While something is saved, the next page is on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from telegram_assistant.domain.ledger import Coverage, page_proves
+from telegram_assistant.ingest.saver import Reading
+from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
+
+PAGES_TOGETHER = 5
+WAIT_SECONDS = 0.5  # for the next page; what was read must not get old in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some pages in a row, to be saved as one reading."""
+
+    reading: Reading
+    pages: int = 1
+    unreadable: tuple[int, ...] = field(default=())
+
+    def __add__(self, later: Stretch) -> Stretch:
+        reading = replace(
+            later.reading,
+            posts=(*self.reading.posts, *later.reading.posts),
+            proven=self.reading.proven.union(later.reading.proven),
+            newest_id=max(self.reading.newest_id, later.reading.newest_id),
+            asked_at=self.reading.asked_at,  # what changed since then may be newer
+        )
+        return Stretch(reading, self.pages + later.pages, self.unreadable + later.unreadable)
+
+
+async def read_on(
+    source: Source,
+    peer: Peer,
+    after_id: int,
+    *,
+    newest_id: int,
+    until: int | None = None,
+    clock: Callable[[], datetime],
+    before_page: Callable[[], Awaitable[None]],
+) -> AsyncGenerator[Stretch, None]:
+    """From `after_id` to the end of the history, or until all ids below `until` are proven.
+
+    `newest_id` is what was known before. Whoever takes a stretch saves it before asking for the next. What was read
+    before a failure is handed out before it is raised.
+    """
+    stretch: Stretch | None = None
+    ended = False
+    while not ended:
+        await before_page()
+        asked_at = clock()
+        asked = asyncio.ensure_future(source.page_after(peer, after_id))
+        try:
+            if stretch is not None and (stretch.pages >= PAGES_TOGETHER or not await _comes_soon(asked)):
+                yield stretch
+                stretch = None
+            page = await asked
+        except BaseException:
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+            raise
+        read = _read(peer.channel_id, page, after_id, newest_id, asked_at)
+        after_id = read.reading.cursor_id if read.reading.cursor_id is not None else after_id
+        stretch = read if stretch is None else stretch + read
+        nothing = not page.posts and not page.unreadable
+        ended = page.reached_end or nothing or (until is not None and after_id >= until - 1)
+    if stretch is not None:
+        yield stretch
+
+
+async def _comes_soon(asked: asyncio.Future[Page]) -> bool:
+    await asyncio.wait({asked}, timeout=WAIT_SECONDS)
+    return asked.done() and not asked.cancelled() and asked.exception() is None
+
+
+def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
+    ids = [*(post.message_id for post in page.posts), *page.unreadable]
+    proven = page_proves(after_id, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=newest_id)
+    reading = Reading(
+        channel_id=channel_id,
+        posts=page.posts,
+        # What could not be read stays unknown: the ledger must not call it empty.
+        proven=proven.subtract(Coverage.of_ids(page.unreadable)),
+        newest_id=max(ids, default=0),
+        cursor_id=proven.ranges[-1][1] - 1 if not proven.is_empty else after_id,
+        reached_end=page.reached_end,
+        asked_at=asked_at,
+    )
+    return Stretch(reading, unreadable=page.unreadable)
