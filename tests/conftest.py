@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -23,6 +24,7 @@ from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import open_redis
 
 TEMPLATE = "tga_template"
+ROOM = 4 * 2**30
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,18 @@ class Engines:
     redis: str
 
 
+def memory() -> Path | None:
+    """Memory that looks like a disk: the engines sync a lot, and disks of test machines are slow."""
+    shm = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own in it
+    if shm.is_dir() and os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > ROOM:
+        return shm
+    return None
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that any user may enter (pytest's tmp_path is private): PostgreSQL runs as nobody under root."""
-    path = Path(tempfile.mkdtemp(prefix="tga-test-"))
+    path = Path(tempfile.mkdtemp(prefix="tga-test-", dir=memory()))
     path.chmod(0o711)
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -44,7 +54,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def engines() -> Iterator[Engines]:
-    path = Path(tempfile.mkdtemp(prefix="tga-engines-"))
+    path = Path(tempfile.mkdtemp(prefix="tga-engines-", dir=memory()))
     path.chmod(0o711)
     data = DataFolder(path)
     data.open()

@@ -101,15 +101,18 @@ async def add_channel(
     world.channels[title] = channel
     for name in seers:
         await subscribe(world, connection, name, channel)
-    keys: dict[str, Any] = {"channel_id": channel}
-    keys["sha256"] = await world.add(connection, tables["media_objects"], seers)
-    keys["post_id"] = await world.add(connection, tables["posts"], seers, channel_id=channel)
-    keys["group_id"] = await world.add(connection, tables["media_groups"], seers, channel_id=channel)
-    done = {"channels", "media_objects", "posts", "media_groups"}
+    keys: dict[str, Any] = {"channels": channel}
+    for name in ("media_objects", "posts", "media_groups"):
+        keys[name] = await world.add(connection, tables[name], seers, **referring(tables[name], keys))
     for table in metadata.sorted_tables:
-        columns = set(table.columns.keys())
-        if table.name not in done and "tenant_id" not in columns and columns & {"channel_id", "post_id"}:
-            await world.add(connection, table, seers, **{name: keys[name] for name in columns & set(keys)})
+        if table.name not in keys and "tenant_id" not in table.columns and referring(table, keys):
+            await world.add(connection, table, seers, **referring(table, keys))
+
+
+def referring(table: Table, keys: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a table that refer to rows of others, with the keys of these."""
+    found = {key.parent.name: keys.get(key.column.table.name) for key in table.foreign_keys}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 async def subscribe(world: World, connection: AsyncConnection, name: str, channel: int) -> None:
@@ -118,12 +121,10 @@ async def subscribe(world: World, connection: AsyncConnection, name: str, channe
 
 
 async def add_tenants_rows(world: World, connection: AsyncConnection, name: str) -> None:
-    keys: dict[str, Any] = {"tenant_id": world.ids[name], "user_id": world.users[name]}
+    keys = {"tenants": world.ids[name], "users": world.users[name]}
     for table in metadata.sorted_tables:
-        columns = set(table.columns.keys())
-        if "tenant_id" in columns and table.name not in {"users", "channels", "subscriptions"}:
-            values = {column: keys[column] for column in columns & set(keys)}
-            await world.add(connection, table, frozenset({name}), **values)
+        if "tenant_id" in table.columns and table.name not in {"users", "channels", "subscriptions"}:
+            await world.add(connection, table, frozenset({name}), **referring(table, keys))
 
 
 async def visible(connection: AsyncConnection, table: Table) -> set[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -60,8 +61,10 @@ class DataFolder:
 
     def announce(self, running: Running) -> None:
         """Tell other commands on this folder where the engines are."""
-        with os.fdopen(os.open(self._announced, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        draft = self._announced.with_suffix(".new")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(asdict(running), file)
+        draft.replace(self._announced)
 
     def running(self) -> Running | None:
         """What the `tga` that holds this folder announced; None when none does."""
@@ -97,7 +100,7 @@ class DataFolder:
     def _take_lock(self) -> IO[str]:
         file = (self.path / "lock").open("a+", encoding="ascii")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except BlockingIOError as exc:
             file.seek(0)
             owner = file.read().strip()
@@ -110,6 +113,18 @@ class DataFolder:
         file.write(str(os.getpid()))
         file.flush()
         return file
+
+
+def _lock(file: IO[str], attempts: int = 10) -> None:
+    """Others may hold it for an instant, to see whether somebody runs here (`DataFolder.running`)."""
+    for _ in range(attempts - 1):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.02)
+        else:
+            return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def explain_os_error(exc: OSError, path: Path) -> str:

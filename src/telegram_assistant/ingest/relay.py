@@ -28,7 +28,7 @@ class Relay:
         task.ready()
         while True:
             self._committed.clear()
-            while await self.step():
+            while await self.step() == BATCHES:
                 task.progress()
             task.progress()
             with contextlib.suppress(TimeoutError):

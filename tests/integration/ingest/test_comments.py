@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
@@ -18,6 +19,7 @@ from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.channels import Channel
 from telegram_assistant.stores.postgres.comments import Comments
+from telegram_assistant.stores.postgres.database import as_tenant
 from telegram_simulator.model import Channel as SimChannel
 from telegram_simulator.model import Counters, Message, User
 from telegram_simulator.server import Simulator
@@ -83,6 +85,27 @@ async def test_comments_are_read_once_and_belong_to_their_post(database: AsyncEn
             )
         )
         assert [tuple(row) for row in rows] == [(w, 1, 2001) for w in ("first", "second", "third", "late")]
+    assert await comments_seen_by(database, watching=1001) == 4
+    assert await comments_seen_by(database, watching=None) == 0
+
+
+async def comments_seen_by(database: AsyncEngine, *, watching: int | None) -> int:
+    """How many comments a new tenant sees that watches this channel (G7)."""
+    tenant, user = uuid4(), uuid4()
+    values = {"tenant": tenant, "user": user, "name": str(tenant), "channel": watching}
+    async with database.begin() as connection:
+        await connection.execute(text("INSERT INTO tenants (id, name) VALUES (:tenant, :name)"), values)
+        await connection.execute(
+            text("INSERT INTO users (id, tenant_id, name, role) VALUES (:user, :tenant, 'member', 'member')"), values
+        )
+        if watching:
+            await connection.execute(
+                text("INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :channel)"),
+                values,
+            )
+    async with as_tenant(database, tenant) as connection:
+        found = await connection.execute(text("SELECT count(*) FROM posts WHERE channel_id = 2001"))
+        return int(found.scalar_one())
 
 
 async def test_a_channel_that_lost_its_group_is_switched_off(database: AsyncEngine) -> None:

@@ -35,6 +35,7 @@ class Address:
     dsn: str
     arguments: dict[str, Any] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
+    pooled: bool = False  # behind a pooler that hands every transaction another connection
 
     @property
     def shown(self) -> str:
@@ -66,10 +67,9 @@ def parse_address(url: str) -> Address:
         else:
             dropped.append(name)
     if pooled:
-        # A pooler hands every transaction another connection, so prepared statements cannot be kept.
         arguments["statement_cache_size"] = 0
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(kept), ""))
-    return Address(dsn, arguments, tuple(dropped))
+    return Address(dsn, arguments, tuple(dropped), pooled)
 
 
 def _split(url: str) -> tuple[SplitResult, int | None]:

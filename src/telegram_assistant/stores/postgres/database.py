@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import msgspec
@@ -29,13 +29,13 @@ def open_database(url: str, *, pool_size: int = 10) -> AsyncEngine:
     if address.dropped:
         log.info("database_url_options_ignored", options=address.dropped, reason="asyncpg has no such option")
 
-    async def connect() -> asyncpg.Connection[asyncpg.Record]:
-        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(address.dsn, **address.arguments)
-        return connection
-
+    connect: dict[str, Any] = {"dsn": address.dsn, **address.arguments}
+    if address.pooled:
+        # The statement that SQLAlchemy prepares must not meet a namesake on the connection of the next transaction.
+        connect |= {"prepared_statement_cache_size": 0, "prepared_statement_name_func": lambda: f"tga_{uuid4().hex}"}
     engine = create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=connect,
+        connect_args=connect,
         pool_size=pool_size,
         json_deserializer=msgspec.json.decode,
         json_serializer=lambda value: msgspec.json.encode(value).decode(),

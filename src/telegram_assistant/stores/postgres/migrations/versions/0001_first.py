@@ -16,7 +16,11 @@ SYSTEM_USER = "00000000-0000-0000-0000-000000000002"
 # a post shows if its channel shows, its versions if the post shows.
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 OWN = f"tenant_id = {TENANT}"
-SUBSCRIBED = f"EXISTS (SELECT 1 FROM subscriptions s WHERE s.channel_id = channels.id AND s.tenant_id = {TENANT})"
+SUBSCRIBED = (
+    f"EXISTS (SELECT 1 FROM subscriptions s WHERE s.tenant_id = {TENANT} AND (s.channel_id = channels.id"
+    # Comments show to whoever watches the channel that they are about.
+    " OR (channels.status = 'linked' AND s.channel_id = channels.linked_id)))"
+)
 OF_CHANNEL = "EXISTS (SELECT 1 FROM channels c WHERE c.id = channel_id)"
 OF_POST = "EXISTS (SELECT 1 FROM posts p WHERE p.id = post_id)"
 POLICIES = {
