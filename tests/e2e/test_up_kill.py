@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Starter
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 KILLS = 10
 LATEST = 2.5  # seconds after the start: from the first file of the first start to a running system
