@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -53,8 +55,22 @@ class OneAccount:
         return self._source, Peer(channel.id, channel.access_hash["a"])
 
 
-async def test_comments_are_read_once_and_belong_to_their_post(database: AsyncEngine) -> None:
-    world, _, group = make_world()
+class Setting:
+    """A captured channel, and the reader of its comments."""
+
+    def __init__(self, database: AsyncEngine, source: TelegramSource) -> None:
+        self._source = source
+        self._saver = Saver(database, clock=lambda: NOW, decide_media=lambda _: MediaDecision("pending"))
+        self.store = Comments(database)
+        self.reader = CommentReader(self.store, self._saver, OneAccount(source), clock=lambda: NOW)
+
+    async def visit(self) -> None:
+        page = await self._source.page_after(Peer(1001, 11), 0)
+        await self._saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
+
+
+@asynccontextmanager
+async def captured(database: AsyncEngine, world: World) -> AsyncIterator[Setting]:
     async with database.begin() as connection:
         await connection.execute(
             text(
@@ -65,18 +81,20 @@ async def test_comments_are_read_once_and_belong_to_their_post(database: AsyncEn
     async with Simulator(world) as sim:
         client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
         async with TelegramSource(client, "a") as source:
-            saver = Saver(database, clock=lambda: NOW, decide_media=lambda _: MediaDecision("pending"))
-            page = await source.page_after(Peer(1001, 11), 0)
-            await saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
-            store = Comments(database)
-            reader = CommentReader(store, saver, OneAccount(source), clock=lambda: NOW)
-            assert await reader.step() == 3
-            assert await reader.step() == 0
-            world.post(group, Message(id=4, date=NOW, text="late", comment_to=1, sender_id=5001))
-            world.grow(world.channels[1001], 1, replies=1)
-            page = await source.page_after(Peer(1001, 11), 0)
-            await saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
-            assert await reader.step() == 1
+            setting = Setting(database, source)
+            await setting.visit()
+            yield setting
+
+
+async def test_comments_are_read_once_and_belong_to_their_post(database: AsyncEngine) -> None:
+    world, channel, group = make_world()
+    async with captured(database, world) as setting:
+        assert await setting.reader.step() == 3
+        assert await setting.reader.step() == 0
+        world.post(group, Message(id=4, date=NOW, text="late", comment_to=1, sender_id=5001))
+        world.grow(channel, 1, replies=1)
+        await setting.visit()
+        assert await setting.reader.step() == 1
     async with database.connect() as connection:
         rows = await connection.execute(
             text(
@@ -110,20 +128,7 @@ async def comments_seen_by(database: AsyncEngine, *, watching: int | None) -> in
 
 async def test_a_channel_that_lost_its_group_is_switched_off(database: AsyncEngine) -> None:
     world, channel, _ = make_world()
-    async with database.begin() as connection:
-        await connection.execute(
-            text(
-                "INSERT INTO channels (id, title, username, access_hash, read_comments, requested_from)"
-                " VALUES (1001, 'News', 'the_news', '{\"a\": 11}', true, 1)"
-            )
-        )
-    async with Simulator(world) as sim:
-        client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
-        async with TelegramSource(client, "a") as source:
-            saver = Saver(database, clock=lambda: NOW, decide_media=lambda _: MediaDecision("pending"))
-            page = await source.page_after(Peer(1001, 11), 0)
-            await saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
-            channel.linked_id = None
-            store = Comments(database)
-            assert await CommentReader(store, saver, OneAccount(source), clock=lambda: NOW).step() == 0
-            assert await store.channels() == []
+    async with captured(database, world) as setting:
+        channel.linked_id = None
+        assert await setting.reader.step() == 0
+        assert await setting.store.channels() == []

@@ -76,6 +76,15 @@ def downgrade() -> None:
 
 
 def _create_tables() -> None:
+    _media_objects_to_channels()
+    _dead_letters_to_users()
+    _channel_requests_and_media_groups()
+    _posts_to_media_group_items()
+    _post_comments_to_post_media()
+    _post_versions()
+
+
+def _media_objects_to_channels() -> None:
     op.create_table(
         "media_objects",
         sa.Column("sha256", sa.Text(), nullable=False),
@@ -146,6 +155,9 @@ def _create_tables() -> None:
     )
     op.create_index(op.f("ix_channels_tenant_id"), "channels", ["tenant_id"], unique=False)
     op.create_index("uq_channels_username", "channels", [sa.literal_column("lower(username)")], unique=True)
+
+
+def _dead_letters_to_users() -> None:
     op.create_table(
         "dead_letters",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -200,6 +212,9 @@ def _create_tables() -> None:
         sa.UniqueConstraint("telegram_user_id", name=op.f("uq_users_telegram_user_id")),
     )
     op.create_index(op.f("ix_users_tenant_id"), "users", ["tenant_id"], unique=False)
+
+
+def _channel_requests_and_media_groups() -> None:
     op.create_table(
         "channel_requests",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -252,6 +267,9 @@ def _create_tables() -> None:
         unique=False,
         postgresql_where=sa.text("announced_items <> items_count"),
     )
+
+
+def _posts_to_media_group_items() -> None:
     op.create_table(
         "posts",
         sa.Column("id", sa.UUID(), nullable=False),
@@ -320,6 +338,9 @@ def _create_tables() -> None:
         sa.PrimaryKeyConstraint("group_id", "post_id", name=op.f("pk_media_group_items")),
     )
     op.create_index(op.f("ix_media_group_items_post_id"), "media_group_items", ["post_id"], unique=False)
+
+
+def _post_comments_to_post_media() -> None:
     op.create_table(
         "post_comments",
         sa.Column("comment_id", sa.UUID(), nullable=False),
@@ -384,6 +405,9 @@ def _create_tables() -> None:
         postgresql_where=sa.text("status = 'pending'"),
     )
     op.create_index(op.f("ix_post_media_sha256"), "post_media", ["sha256"], unique=False)
+
+
+def _post_versions() -> None:
     op.create_table(
         "post_versions",
         sa.Column("post_id", sa.UUID(), nullable=False),
