@@ -75,10 +75,10 @@ async def start_demo(runtime: Runtime) -> None:
     runtime.settings = with_telegram(runtime.settings, telegram)
     runtime.folder.announce(replace(runtime.running, telegram=telegram))
     requests = Requests(runtime.database)
-    known = {request.reference for request in await requests.open()}
     for username in demo.usernames:
-        if f"@{username.lower()}" not in known:
-            await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), f"@{username.lower()}")
+        reference = f"@{username.lower()}"
+        if await requests.get(UUID(SYSTEM_TENANT), reference) is None:
+            await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), reference)
 
 
 async def join_demo(runtime: Runtime) -> None:
