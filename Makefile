@@ -58,6 +58,10 @@ test: .venv/.dev ## All tests but the long chaos runs (ARGS="-k name" narrows)
 e2e: .venv/.dev ## Only the end-to-end tests
 	@.venv/bin/pytest -m e2e $(ARGS)
 
+.PHONY: chaos
+chaos: .venv/.dev ## Kills and faults at random, compared with the truth (5-12 min; CHAOS_SEED=n repeats a run)
+	@.venv/bin/pytest -m chaos -n 0 -s -q tests/chaos $(ARGS)
+
 .PHONY: bench
 bench: .venv/.dev ## All benchmarks, or one: make bench NAME=simulator
 	@.venv/bin/python -m bench $(NAME)

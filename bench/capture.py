@@ -1,137 +1,138 @@
-"""What capture costs: from the simulator to committed rows and events, beside Telethon alone and beside plain COPY."""
+"""What capture costs: from the simulator to committed rows and published events, beside Telethon alone and COPY."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
-from telethon.tl import functions, types
-
+from bench.alone import alone_process
 from bench.engines import Engines, started_engines
 from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
+from bench.twins import Twins
 from telegram_assistant.bus.publisher import Publisher
-from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.modes import Mode
 from telegram_assistant.ingest.parser import ChannelParser
-from telegram_assistant.ingest.relay import Relay
+from telegram_assistant.ingest.relay import BATCHES, Relay
+from telegram_assistant.ingest.role import calm_collector
 from telegram_assistant.ingest.saver import Saver
-from telegram_assistant.ingest.source import PAGE_LIMIT
+from telegram_assistant.ingest.source import Peer
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.intervals import Intervals
 
-CHANNELS = 4
+CHANNELS = 4  # as many as are visited at once
 POSTS = 2500  # of each
 REPETITIONS = 5
+COPY_PAGE = 1000  # as many posts as capture saves at once when there is much to read
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a piece of work took of this process alone."""
+    """What a piece of work took, of the CPU of one process alone, and of the day."""
 
     cpu: float
     wall: float
 
 
-async def cost(work: Awaitable[None]) -> Cost:
-    began, wall = time.process_time(), time.perf_counter()
+async def cost(work: Awaitable[object]) -> Cost:
+    cpu, wall = time.process_time(), time.perf_counter()
     await work
-    return Cost(time.process_time() - began, time.perf_counter() - wall)
-
-
-async def read_alone(client: Any, served: Served) -> None:
-    """The same pages, parsed by Telethon and thrown away."""
-    count = 0
-    for peer in served.peers:
-        where, after = types.InputPeerChannel(peer.channel_id, peer.access_hash), 0
-        while True:
-            request = functions.messages.GetHistoryRequest(
-                where, after + 1, None, -PAGE_LIMIT, PAGE_LIMIT, 0, max(0, after - 1), 0
-            )
-            found = (await client(request)).messages
-            count += sum(message.id > after for message in found)
-            if not found or found[-1].id <= after:
-                break
-            after = found[0].id
-    _check(count, served)
+    return Cost(time.process_time() - cpu, time.perf_counter() - wall)
 
 
 class Capture:
     """The capturing side as the ingest role wires it, for channels that are all read by one account."""
 
     def __init__(self, engines: Engines, source: TelegramSource, served: Served) -> None:
-        self._engines = engines
         self._source = source
         self._served = served
         self._channels = Channels(engines.database)
-        clock: Callable[[], Any] = lambda: MOMENT  # noqa: E731 - shorter than a function
-        self.saver = Saver(engines.database, clock=clock, decide_media=partial(decide, rules=MediaRules()))
-        statistics = Statistics(engines.redis, Intervals(engines.database), window=timedelta(days=14), clock=clock)
-        self._parser = ChannelParser(self._channels, self.saver, engines.redis, statistics, clock=clock)
-        self._relay = Relay(engines.database, Publisher(engines.redis), self.saver.committed)
+        self._saver = Saver(engines.database, clock=lambda: MOMENT, decide_media=partial(decide, rules=MediaRules()))
+        statistics = Statistics(
+            engines.redis, Intervals(engines.database), window=timedelta(days=14), clock=lambda: MOMENT
+        )
+        self._parser = ChannelParser(self._channels, self._saver, engines.redis, statistics, clock=lambda: MOMENT)
+        self._relay = Relay(engines.database, Publisher(engines.redis), self._saver.committed)
 
-    async def add_channels(self) -> None:
-        """All of their history is asked for."""
-        async with raw_transaction(self._engines.database) as connection:
-            await connection.executemany(
-                "INSERT INTO channels (id, title, username, requested_from) VALUES ($1, $2, $2, 1)",
-                [(channel_id, username) for channel_id, _, username in self._served.channels],
-            )
+    async def run(self, peers: list[Peer] | None = None) -> int:
+        """Everything that is there, from the first request to the last event on its stream; how many posts."""
+        captured = asyncio.Event()
+        publishing = asyncio.ensure_future(self._publish(captured))
+        counts = await asyncio.gather(*(self._parse(peer) for peer in peers or self._served.peers))
+        captured.set()
+        self._saver.committed.set()
+        await publishing
+        return sum(counts)
 
-    async def run(self) -> None:
-        supervisor = Supervisor()
-        await supervisor.start("relay", self._relay.run)
-        try:
-            count = 0
-            for peer in self._served.peers:
-                channel = await self._channels.get(peer.channel_id)
-                if channel is None:
-                    raise RuntimeError(f"channel {peer.channel_id} was not added")
-                parsed = await self._parser.parse(
-                    channel, self._source, peer, Mode.HISTORICAL, before_page=_nothing_before
-                )
-                count += parsed.new
-        finally:
-            await supervisor.stop(["relay"])
-        while await self._relay.step():
-            pass
-        _check(count, self._served)
+    async def _publish(self, captured: asyncio.Event) -> None:
+        """As the relay's own loop does it, but with an end."""
+        while not captured.is_set():
+            await self._saver.committed.wait()
+            self._saver.committed.clear()
+            while await self._relay.step() == BATCHES:
+                pass
+
+    async def _parse(self, peer: Peer) -> int:
+        channel = await self._channels.get(peer.channel_id)
+        if channel is None:
+            raise RuntimeError(f"channel {peer.channel_id} was not added")
+        parsed = await self._parser.parse(channel, self._source, peer, Mode.HISTORICAL, before_page=_nothing)
+        return parsed.new
 
 
-async def _nothing_before() -> None:
+async def _nothing() -> None:
     pass
 
 
-def _check(count: int, served: Served) -> None:
-    if count != served.messages:
-        raise RuntimeError(f"read {count} of {served.messages} messages")
-
-
 async def _measure() -> list[Figure]:
-    async with started_engines() as engines, served_world(channels=CHANNELS, posts=POSTS) as served:
-        client = served.client()
-        async with TelegramSource(client, "bench") as source:
-            capture = Capture(engines, source, served)
-            await capture.add_channels()
-            alone, ingest = [], []
-            for _ in range(REPETITIONS):  # in turn, so that a busy moment of the machine hits both
-                alone.append(await cost(read_alone(client, served)))
-                ingest.append(await cost(capture.run()))
-                await engines.forget_posts()
-    million = 1e6 / served.messages
-    print([round(c.cpu * million) for c in alone], [round(c.cpu * million) for c in ingest])
-    print([round(c.wall * million) for c in alone], [round(c.wall * million) for c in ingest])
-    return []
+    async with AsyncExitStack() as stack:
+        engines = await stack.enter_async_context(started_engines())
+        served = await stack.enter_async_context(served_world(channels=CHANNELS, posts=POSTS))
+        readers = [
+            await stack.enter_async_context(alone_process(served.session, served.channels, calm=calm))
+            for calm in (False, True)
+        ]
+        source = await stack.enter_async_context(TelegramSource(served.client(), "bench"))
+        capture = Capture(engines, source, served)
+        await engines.add_channels(served.channels)
+        calm_collector()
+        alone: list[list[Cost]] = [[], []]
+        ingest: list[Cost] = []
+        copying: list[float] = []
+        twins = Twins(engines)
+        for _ in range(REPETITIONS):  # in turn, so that a busy moment of the machine hits all
+            await engines.forget_posts()
+            for read, costs in zip(readers, alone, strict=True):
+                count, cpu, wall = await read()
+                costs.append(Cost(cpu, wall))
+            ingest.append(await cost(capture.run()))
+            copying.append(await twins.copy(COPY_PAGE))
+            if count != served.messages or twins.posts != served.messages:
+                raise RuntimeError(f"{twins.posts} and {count} of {served.messages} messages")
+    return _figures(served.messages, alone, ingest, copying)
+
+
+def _figures(count: int, alone: list[list[Cost]], ingest: list[Cost], copying: list[float]) -> list[Figure]:
+    cpu, wall = min(one.cpu for one in ingest), min(one.wall for one in ingest)
+    plain, calm = (min(one.cpu for one in costs) for costs in alone)
+    fastest = min(one.wall for costs in alone for one in costs)
+    micro = 1e6 / count
+    return [
+        Figure("capture_cpu_beside_telethon", cpu * micro, "µs/post", plain * micro),
+        Figure("capture_cpu_beside_calm_telethon", cpu * micro, "µs/post", calm * micro),
+        Figure("capture_speed_beside_telethon", count / wall, "posts/s", count / fastest),
+        Figure("capture_speed_beside_copy", count / wall, "posts/s", count / min(copying)),
+    ]
 
 
 def run() -> list[Figure]:
+    """CPU of this process per post, and posts per second. At most twice the CPU of Telethon alone."""
     return asyncio.run(_measure())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.log import configure_logging
-from telegram_assistant.stores.postgres.database import open_database
+from telegram_assistant.stores.postgres.database import open_database, raw_transaction
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import open_redis
 
@@ -33,6 +33,14 @@ class Engines:
     database: AsyncEngine
     redis: Redis
     postgres: psutil.Process
+
+    async def add_channels(self, channels: Iterable[tuple[int, int, str]]) -> None:
+        """Ids, access hashes and usernames; all of their history is asked for."""
+        async with raw_transaction(self.database) as connection:
+            await connection.executemany(
+                "INSERT INTO channels (id, title, username, requested_from) VALUES ($1, $2, $2, 1)",
+                [(channel_id, username) for channel_id, _, username in channels],
+            )
 
     async def forget_posts(self) -> None:
         """As if nothing was ever captured, for the next repetition."""

@@ -75,10 +75,19 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
     """Start what is not configured. With `join` use the engines of the `tga up` that runs on this data folder."""
     supervisor = Supervisor()
     folder = DataFolder(settings.tga_data_dir, min_free_mb=settings.tga_min_free_disk_mb)
-    running = folder.running() if join else None
+    # With engines of your own nothing is started, so any number of processes may use the folder.
+    shared = join and not settings.demo and bool(settings.database_url and settings.redis_url)
+    running = folder.running() if join and not shared else None
     joined = running is not None
     if running is None:
+        if shared:
+            folder.make()
+        else:
+            folder.open()
+            stack.callback(folder.close)
         running = await _start_engines(settings, steps, supervisor, stack, folder)
+        if not shared:
+            folder.announce(running)
 
     database = open_database(running.database_url)
     stack.push_async_callback(database.dispose)
@@ -96,9 +105,7 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
 async def _start_engines(
     settings: Settings, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack, folder: DataFolder
 ) -> Running:
-    """Check what is configured before anything of ours starts, then start what is not, and say where it is."""
-    folder.open()
-    stack.callback(folder.close)
+    """Check what is configured before anything of ours starts, then start what is not."""
     database_url = settings.database_url and settings.database_url.get_secret_value()
     redis_url = settings.redis_url and settings.redis_url.get_secret_value()
     if database_url:
@@ -111,9 +118,7 @@ async def _start_engines(
         database_url = await _start_engine(EmbeddedPostgres(folder, demo=settings.demo), steps, supervisor, stack)
     if not redis_url:
         redis_url = await _start_engine(EmbeddedValkey(folder, demo=settings.demo), steps, supervisor, stack)
-    running = Running(database_url, redis_url)
-    folder.announce(running)
-    return running
+    return Running(database_url, redis_url)
 
 
 async def _start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> str:

@@ -26,7 +26,7 @@ _decoders: dict[type[Event], msgspec.json.Decoder[Any]] = {
 }
 
 
-def encode(events: Sequence[Event]) -> bytes:
+def encode(events: Sequence[Event | msgspec.Raw]) -> bytes:
     return _encoder.encode(events)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Raw
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -21,7 +22,7 @@ class Publisher:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    async def publish(self, event: str, events: Sequence[Event]) -> None:
+    async def publish(self, event: str, events: Sequence[Event | Raw]) -> None:
         """Raises Retry when Redis is away: what was not published stays in the outbox."""
         try:
             async with self._redis.pipeline(transaction=False) as pipe:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import uuid
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING
@@ -14,12 +15,11 @@ from telegram_assistant.domain.moments import as_utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from telegram_assistant.domain.text import Entity, Link
 
 # Changing either would give every stored post another identity, or a false edit.
-_POST_NAMESPACE = uuid.UUID("6d3cf1f5-4c43-5d0a-9f0e-6a0c3a0b7a11")
+_POST_NAMESPACE = uuid.UUID("6d3cf1f5-4c43-5d0a-9f0e-6a0c3a0b7a11").bytes
 _HASH_VERSION = 1
 
 
@@ -148,7 +148,7 @@ class Post:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        return tuple(link.url for link in self.links)
+        return tuple([link.url for link in self.links])
 
     @property
     def has_media(self) -> bool:
@@ -156,9 +156,10 @@ class Post:
 
 
 def post_id(channel_id: int, message_id: int) -> uuid.UUID:
-    """The same id for the same post, whoever saw it and however often."""
+    """The same id for the same post, whoever saw it and however often: uuid5 of both, without its detours."""
     _check_ids(channel_id, message_id)
-    return uuid.uuid5(_POST_NAMESPACE, f"{channel_id}/{message_id}")
+    digest = hashlib.sha1(b"%b%d/%d" % (_POST_NAMESPACE, channel_id, message_id), usedforsecurity=False).digest()
+    return uuid.UUID(bytes=digest[:16], version=5)
 
 
 def post_url(username: str | None, channel_id: int, message_id: int) -> str:

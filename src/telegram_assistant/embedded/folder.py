@@ -36,7 +36,16 @@ class DataFolder:
         self._lock: IO[str] | None = None
 
     def open(self) -> None:
-        """Create the folder, take its lock, and refuse one that is in use, read-only or on a full disk."""
+        """Make it ready and take its lock; refuse one that is in use."""
+        self.make()
+        try:
+            self._lock = self._take_lock()
+            self._announced.unlink(missing_ok=True)  # of a start that was killed
+        except OSError as exc:
+            raise Fatal(explain_os_error(exc, self.path)) from exc
+
+    def make(self) -> None:
+        """Create the folder; refuse one that is read-only or on a full disk."""
         try:
             # 0711: PostgreSQL may have to run as another user and must pass through; what is secret inside is 0600.
             self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -48,8 +57,6 @@ class DataFolder:
                     f"Only {free} MB are free in {self.path}, {self._min_free_mb} MB are needed: free some space, or"
                     " set TGA_DATA_DIR to a folder on another disk"
                 )
-            self._lock = self._take_lock()
-            self._announced.unlink(missing_ok=True)  # of a start that was killed
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self.path)) from exc
 

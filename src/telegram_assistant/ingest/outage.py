@@ -11,6 +11,7 @@ _AWAY = (
     OSError,  # refused, reset, timed out
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,  # the connection was closed under us
+    asyncpg.InternalClientError,  # and asyncpg had not noticed yet
     asyncpg.OperatorInterventionError,  # shutting down, or not yet started
     asyncpg.InsufficientResourcesError,
     PoolTimeoutError,

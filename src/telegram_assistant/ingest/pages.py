@@ -15,8 +15,8 @@ from telegram_assistant.domain.ledger import Coverage, page_proves
 from telegram_assistant.ingest.saver import Reading
 from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
 
-PAGES_TOGETHER = 5
-WAIT_SECONDS = 0.5  # for the next page; what was read must not get old in memory
+PAGES_TOGETHER = 10
+WAIT_SECONDS = 0.25  # for the next page; what was read must not get old in memory
 
 
 @dataclass(frozen=True, slots=True)

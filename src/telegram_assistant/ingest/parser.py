@@ -146,6 +146,7 @@ def observe_intervals(channel_id: int, last: datetime | None, saved: Saved) -> d
     """Each interval once, as it is first seen, an album as one arrival (SPEC 3.1); the newest, for the next page."""
     moments = arrivals((post.posted_at, post.grouped_id) for post in saved.new)
     new = [moment for moment in moments if last is None or moment > last]
+    seen = INTERARRIVAL.labels(channel_id)
     for seconds in intervals([*([last] if last else []), *new]):
-        INTERARRIVAL.labels(channel_id).observe(seconds)
+        seen.observe(seconds)
     return new[-1] if new else last

@@ -31,8 +31,10 @@ class Relay:
             while await self.step() == BATCHES:
                 task.progress()
             task.progress()
+            # Not wait_for: in Python 3.11 it swallows a cancellation that comes with the event: no stop.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._committed.wait(), IDLE_SECONDS)
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await self._committed.wait()
 
     async def step(self) -> int:
         """Publish some batches; how many. They are forgotten only after Redis has them."""

@@ -145,9 +145,9 @@ class Saver:
                 captured=len(saved.new) - mirrored,
                 last_post_at=max((post.posted_at for post in saved.new), default=None),
             )
-            told = {post.id: None for post in (*saved.new, *saved.edited, *saved.restored)}
+            told = [post.id for post in saved.new] + list({post.id for post in (*saved.edited, *saved.restored)})
             gone = [post_id(reading.channel_id, message_id) for message_id in saved.deleted]
-            published = [(POSTS_PARSED, list(told)), (ALBUMS_PARSED, whole), (POSTS_DELETED, gone)]
+            published = [(POSTS_PARSED, told), (ALBUMS_PARSED, whole), (POSTS_DELETED, gone)]
             await outbox.remember(connection, [(event, ids) for event, ids in published if ids], uuid4().hex)
         if told or whole or gone:
             self.committed.set()

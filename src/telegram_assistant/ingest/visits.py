@@ -82,18 +82,21 @@ class Visitor:
         self._rules = rules
         self._clock = clock
         self._rng = rng or Random()  # noqa: S311 - jitter, no secret
+        self._progress: Callable[[], None] = lambda: None
         self.wake = asyncio.Event()
 
     async def run(self, task: Task) -> None:
         """A supervised job: visit what is due. Stopping hands back what is in flight (SPEC 1.8)."""
         await self._channels.hand_back_all(self._owner)
         task.ready()
+        self._progress = task.progress
         visits: set[asyncio.Future[Any]] = set()
         try:
             while True:
                 free = self._rules.concurrency - len(visits)
                 visits |= {asyncio.ensure_future(self.visit(channel)) for channel in await self._take(free)}
-                task.progress()
+                if free:  # with every place taken only what visits read is progress
+                    task.progress()
                 visits = await self._some_done(visits)
         finally:
             for visit in visits:
@@ -190,6 +193,7 @@ class Visitor:
 
         async def keep() -> None:
             nonlocal renewed
+            self._progress()
             if monotonic() - renewed > ttl.total_seconds() / RENEWALS:
                 if not await self._channels.renew(channel.id, self._owner, now=self._clock(), ttl=ttl):
                     raise LeaseLost(channel.shown)

@@ -19,6 +19,7 @@ from telegram_assistant import __version__
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.errors import Fatal
 from telegram_assistant.source.telegram_messages import user_name
+from telegram_assistant.source.telegram_reader import QuickRequest
 
 CONNECT_SECONDS = 10  # one attempt
 CONNECTION_RETRIES = 3
@@ -123,7 +124,7 @@ class ReadingClient(TelegramClient):  # type: ignore[misc] # telethon ships no t
 
     async def _send(self, sender: Any, request: Any) -> Any:
         allowed_method(request)
-        return await sender.send(functions.InvokeWithoutUpdatesRequest(request) if self._no_updates else request)
+        return await sender.send(QuickRequest(request) if self._no_updates else request)
 
     async def _update_loop(self) -> None:
         while True:

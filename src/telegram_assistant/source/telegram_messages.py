@@ -16,6 +16,7 @@ from telegram_assistant.source.telegram_media import kind_name, media_of, poll_o
 from telegram_assistant.source.telegram_rich import rich_links, rich_media, rich_text
 
 _NOBODY: Mapping[int, str] = {}
+_MESSAGE = types.Message.CONSTRUCTOR_ID  # by number, for there are two classes of them
 # What strange content can raise on the way; anything else is a mistake of ours.
 _STRANGE = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)
 
@@ -143,7 +144,7 @@ def to_post(message: Any, names: Mapping[int, str] = _NOBODY) -> Post:
         edited_at=None if message.edit_hide else message.edit_date,
         pinned=bool(message.pinned),
         poll=poll_of(media) if poll else None,
-        service=_service(message) if type(message) is not types.Message else None,
+        service=_service(message) if message.CONSTRUCTOR_ID != _MESSAGE else None,
         counters=_counters(message),
     )
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from telegram_simulator.faults import Fault
 
@@ -154,3 +155,26 @@ async def test_a_flood_is_waited_for_and_is_no_failure(town: Town, store: Store,
     assert capture.sample("parser_floodwait_seconds_total") - waited == 2
     assert capture.sample("parser_retries_total", reason="flood") - retries == 1
     assert (await store.row(news)).failures == 0
+
+
+async def test_spec_7_3_visits_that_hang_are_no_progress(town: Town, store: Store, capture: Capture) -> None:
+    """Every place is taken by a visit that waits for ever: the task is alive, and yet it will count as stuck."""
+    news = town.open("daily_news", 5)
+    await store.watch(news)
+    runtime = await capture.start(parser_max_concurrency=1)
+    await store.captured(news)
+    town.say(news, "Nobody can save this")
+    async with store.database.begin() as connection:
+        await connection.execute(text("LOCK TABLE posts IN ACCESS EXCLUSIVE MODE"))
+
+        async def hangs() -> bool:
+            waiting = await store.rows("SELECT 1 FROM pg_locks WHERE NOT granted")
+            return bool(waiting) and bool(await store.rows("SELECT 1 FROM channels WHERE leased_by IS NOT NULL"))
+
+        await store.until(hangs, "a visit waits for the lock")
+        await store.ticks(1)
+        before = runtime.supervisor.tasks["visits"].last_progress
+        await store.ticks(2)
+        assert runtime.supervisor.tasks["visits"].last_progress == before
+    await store.captured(news)
+    assert runtime.supervisor.tasks["visits"].last_progress > before
