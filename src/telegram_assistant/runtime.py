@@ -20,7 +20,7 @@ from telegram_assistant.config import Settings
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
-from telegram_assistant.errors import Retry
+from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.health import Health
 from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.database import check_server, open_database
@@ -121,10 +121,20 @@ async def _start_engines(
     return Running(database_url, redis_url)
 
 
+async def _start_or_again(engine: Engine, task: Task) -> None:
+    """What keeps an engine from its first start is for a person to mend; later it may be the engine's own remains."""
+    try:
+        await engine.start()
+    except Fatal as exc:
+        if not task.started.is_set():
+            raise
+        raise Retry(str(exc)) from exc
+
+
 async def _start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> str:
     async def keep(task: Task) -> None:
         try:
-            await engine.start()
+            await _start_or_again(engine, task)
             task.ready()
             raise Retry(f"{engine.title} ended by itself with code {await engine.wait()}")
         finally:

@@ -65,7 +65,7 @@ async def test_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixtu
 
 
 async def chaos(run: Run, live: Fixture, end: Fixture) -> None:
-    print(f"CHAOS_SEED={run.plan.seed}")  # noqa: T201 - with this a failure can be repeated
+    print(f"CHAOS_SEED={run.plan.seed}")
     began = monotonic()
     messages = sum(len(channel.messages) for channel in run.watched)
     await run.ask_for_everything()
@@ -197,13 +197,13 @@ async def judge(run: Run, failed: str | None = None) -> None:
 
 async def explain(run: Run) -> None:
     for row in (await differing(run))[:20]:
-        print(row)  # noqa: T201
+        print(row)
     statement = (
         "SELECT id, username, status, cursor_id, newest_id, requested_from, history_from, coverage::text, failures,"
         " last_error, leased_by, next_visit_at FROM channels WHERE NOT coverage @> int8range(1, newest_id + 1) LIMIT 10"
     )
     for row in await run.rows(statement):
-        print(tuple(row))  # noqa: T201
+        print(tuple(row))
 
 
 async def posts_verdict(run: Run) -> list[tuple[str, object, object]]:

@@ -142,7 +142,7 @@ class Forecast:
 class Explanation:
     """Why a channel is looked at then."""
 
-    now: datetime
+    asked: datetime
     at: datetime
     reason: Reason
     waiting: float  # posts it should find
@@ -159,11 +159,11 @@ class Explanation:
 
     def sentences(self) -> list[str]:
         """What `tga channels explain` prints, in the zone of `at`."""
-        said = [f"Next look at {self.at:%H:%M:%S}, in {_span(self.at - self.now)}: {self._because()}."]
+        said = [f"Next look at {self.at:%H:%M:%S}, in {_span(self.at - self.asked)}: {self._because()}."]
         if self.silence is None:
             return [*said, "No post of it is known yet."]
         said.append(
-            f"About {self.posts_a_day:.3g} posts a day; now, {self.now:%A} after {self.now:%H}:00,"
+            f"About {self.posts_a_day:.3g} posts a day; now, {self.asked:%A} after {self.asked:%H}:00,"
             f" {self.hour_factor:.2g} times its average; lately {self.recent_factor:.2g} times what was expected."
         )
         said.append(
@@ -183,7 +183,7 @@ class Explanation:
             case Reason.NEW:
                 return f"too little is known of it, so about every {_span(timedelta(seconds=self.rules.fixed))}"
             case Reason.BOUND:
-                return f"little is expected, but no channel waits longer than {_span(self.at - self.now)}"
+                return f"little is expected, but no channel waits longer than {_span(self.at - self.asked)}"
             case Reason.PRICE:
                 return (
                     f"by then {self.waiting:.2g} posts should have come, and have waited {self.price:.2g} s together:"
@@ -242,7 +242,7 @@ def explain(
     plan = forecast.plan(moment, price / weight, rules.bound)
     silence = max(0.0, moment - rhythm.last)
     return Explanation(
-        now=as_utc(now).astimezone(zone),
+        asked=as_utc(now).astimezone(zone),
         at=datetime.fromtimestamp(plan.at, UTC).astimezone(zone),
         reason=plan.reason,
         waiting=plan.waiting,
