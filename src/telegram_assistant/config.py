@@ -93,9 +93,6 @@ class Settings(BaseSettings):
     # Adaptive thresholds (SPEC 3)
     feature_adaptive_thresholds_enabled: bool = Field(default=True, description="Off: 1 h threshold, 5 min overlap.")
     parser_stats_window_days: int = Field(14, ge=1, description="Days of posting-interval statistics.")
-    feature_predictive_polling_enabled: bool = Field(
-        default=True, description="Off: every channel is visited on every tick."
-    )
 
     audit_interval_hours: float = Field(6, gt=0, description="Hours between audits of a sample of every channel.")
 
