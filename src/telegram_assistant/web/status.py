@@ -21,7 +21,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 .tiles { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1rem 0 }
 .tiles div { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem 1rem; min-width: 8rem }
 .tiles b { display: block; font-size: 1.5rem }
-@media (max-width: 40rem) { .wide { display: none } }
+@media (max-width: 40rem) { .wide { display: none } td, th { padding: .3rem .2rem; overflow-wrap: anywhere } }
 """
 DEMO = (
     "<p class=demo><b>Demo.</b> No Telegram account is configured, so these channels come from a simulated Telegram."
