@@ -61,16 +61,17 @@ class Capture:
         )
         self._parser = ChannelParser(self._channels, self._saver, engines.redis, statistics, clock=lambda: MOMENT)
         self._relay = Relay(engines.database, Publisher(engines.redis), self._saver.committed)
+        self.captured = 0  # posts, in the last run
 
-    async def run(self, peers: list[Peer] | None = None) -> int:
-        """Everything that is there, from the first request to the last event on its stream; how many posts."""
+    async def run(self, peers: list[Peer] | None = None) -> None:
+        """Everything that is there, from the first request to the last event on its stream."""
         captured = asyncio.Event()
         publishing = asyncio.ensure_future(self._publish(captured))
         counts = await asyncio.gather(*(self._parse(peer) for peer in peers or self._served.peers))
         captured.set()
         self._saver.committed.set()
         await publishing
-        return sum(counts)
+        self.captured = sum(counts)
 
     async def _publish(self, captured: asyncio.Event) -> None:
         """As the relay's own loop does it, but with an end."""
@@ -115,8 +116,8 @@ async def _measure() -> list[Figure]:
                 costs.append(Cost(cpu, wall))
             ingest.append(await cost(capture.run()))
             copying.append(await twins.copy(COPY_PAGE))
-            if count != served.messages or twins.posts != served.messages:
-                raise RuntimeError(f"{twins.posts} and {count} of {served.messages} messages")
+            if {count, capture.captured, twins.posts} != {served.messages}:
+                raise RuntimeError(f"{count}, {capture.captured}, {twins.posts} of {served.messages} messages")
     return _figures(served.messages, alone, ingest, copying)
 
 

@@ -259,5 +259,7 @@ class Learned:
         return self._forecast(channel, now, price).plan(now, price, RULES.bound).at
 
     def found(self, channel: int, posts: Sequence[float]) -> None:
-        self._rhythms[channel] = learn(self._rhythms[channel], posts, MOSCOW, self._shapes[channel])
-        self._shapes[channel] = Shape.of(self._rhythms[channel])
+        before = self._rhythms[channel]
+        self._rhythms[channel] = after = learn(before, posts, MOSCOW, self._shapes[channel])
+        if after.faded > before.faded or not before.posts:  # a new shape once a day will do
+            self._shapes[channel] = Shape.of(after)

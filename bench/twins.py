@@ -8,7 +8,13 @@ from itertools import groupby
 from bench.engines import Engines
 from telegram_assistant.stores.postgres.database import raw_transaction
 
-TABLES = {"posts": "id", "post_media": "post_id"}  # nearly all that a page makes, and which column names the post
+# All that a page makes, but for a row or two in the outbox; and how each row finds its post.
+TABLES = {
+    "posts": "id",
+    "post_media": "post_id",
+    "media_groups": "(SELECT i.post_id FROM media_group_items i WHERE i.group_id = id AND i.position = 0)",
+    "media_group_items": "post_id",
+}
 Row = tuple[object, ...]
 
 
@@ -20,8 +26,12 @@ class Twins:
         self._columns: dict[str, list[str]] = {}
         self.posts = 0  # that were copied last
 
-    async def copy(self, size: int) -> float:
-        """Copy what is stored now, a transaction for each `size` posts of a channel; seconds that it took."""
+    async def copy(self, size: int, *, keys: bool = False) -> float:
+        """Copy what is stored now, a transaction for each `size` posts of a channel; seconds that it took.
+
+        `keys`: PostgreSQL checks the foreign keys too, as it does in the real tables.
+        """
+        await self._make(keys=keys)
         pages = await self._pages(size)
         began = time.perf_counter()
         for page in pages:
@@ -33,11 +43,21 @@ class Twins:
         self.posts = sum(len(page["posts"]) for page in pages)
         return time.perf_counter() - began
 
-    async def _pages(self, size: int) -> list[dict[str, list[Row]]]:
+    async def _make(self, *, keys: bool) -> None:
         async with raw_transaction(self._engines.database) as connection:
             for table in TABLES:
                 await connection.execute(f"DROP TABLE IF EXISTS twin_{table}")
                 await connection.execute(f"CREATE TABLE twin_{table} (LIKE {table} INCLUDING ALL)")
+                found = await connection.fetch(
+                    "SELECT pg_get_constraintdef(oid) AS key FROM pg_constraint"
+                    " WHERE conrelid = $1::text::regclass AND contype = 'f'",
+                    table,
+                )
+                for row in found if keys else ():
+                    await connection.execute(f"ALTER TABLE twin_{table} ADD {row['key']}")
+
+    async def _pages(self, size: int) -> list[dict[str, list[Row]]]:
+        async with raw_transaction(self._engines.database) as connection:
             placed = await connection.fetch("SELECT channel_id, id FROM posts ORDER BY channel_id, message_id")
         rows = {table: await self._rows(table) for table in TABLES}
         pages = []

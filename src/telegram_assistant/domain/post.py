@@ -138,10 +138,13 @@ class Post:
     poll: Poll | None = None
     service: Service | None = None
     counters: Counters = NO_COUNTERS
-    id: uuid.UUID = field(init=False, compare=False, repr=False)  # made once: it is asked for again and again
+    # Made once and not when they are needed, which is while the channel's row is locked.
+    id: uuid.UUID = field(init=False, compare=False, repr=False)
+    content_hash: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", post_id(self.channel_id, self.message_id))
+        object.__setattr__(self, "content_hash", content_hash(self))
         as_utc(self.posted_at)
         if self.edited_at is not None:
             as_utc(self.edited_at)

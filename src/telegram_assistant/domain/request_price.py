@@ -10,7 +10,7 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 FIRST_PRICE = 5.0  # seconds of waiting that a request is worth, until the fair price is known
 STEERING = 2.0  # how fast the price answers to a balance of a day's requests
-MOST_SAVED = 0.25  # days of requests that may be left for later: after an outage there is no rush
+MOST_SAVED = 0.5  # days of requests that may be left for later: a quiet weekend, but no rush after an outage
 MOST_OWED = 2.0
 
 

@@ -12,6 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 MINUTE = 60.0
@@ -128,6 +129,13 @@ class Shape:
     onset: float  # in the first seconds of a minute,
     rest: float  # and in the others
     after: Sequence[float]
+    week: Sequence[float] = field(init=False, repr=False)  # by hour from the epoch, a Thursday, on the local clock
+    sums: Sequence[float] = field(init=False, repr=False)  # of the hours before each
+
+    def __post_init__(self) -> None:
+        week = [self.hours[hour % 24] * self.days[(hour // 24 + 3) % 7] for hour in range(168)]
+        object.__setattr__(self, "week", week)
+        object.__setattr__(self, "sums", list(accumulate(week, initial=0.0)))
 
     @classmethod
     def of(cls, rhythm: Rhythm) -> Shape:
@@ -144,8 +152,17 @@ class Shape:
         )
 
     def at(self, hour: int) -> float:
-        """The factor of an hour, counted from the epoch on the local clock; the epoch was a Thursday."""
-        return self.hours[hour % 24] * self.days[(hour // 24 + 3) % 7]
+        """The factor of an hour, counted from the epoch on the local clock."""
+        return self.week[hour % 168]
+
+    def between(self, begin: float, end: float) -> float:
+        """The seconds from begin to end on the local clock, each times the factor of its hour."""
+        return self._until(end) - self._until(begin)
+
+    def _until(self, moment: float) -> float:
+        weeks, seconds = divmod(moment, WEEK)
+        hour = int(seconds // HOUR)
+        return (weeks * self.sums[168] + self.sums[hour]) * HOUR + (seconds - hour * HOUR) * self.week[hour]
 
 
 def shrunk(counts: Sequence[float], exposures: Sequence[float], scatter: float = 1.0) -> list[float] | None:
@@ -195,10 +212,8 @@ def expected_since(rhythm: Rhythm, shape: Shape, moment: float, offset: float) -
     silence = moment - rhythm.last
     if silence <= 0 or not rhythm.seconds:
         return 0.0
-    average = silence
-    if silence < WEEK:  # beyond, the week's mean is near enough, whatever the length
-        average = sum((end - begin) * shape.at(hour) for hour, begin, end in hours_of(rhythm.last, moment, offset))
-    return average * rhythm.posts / rhythm.seconds * shape.after[bisect_right(AGES, silence)]
+    usual = shape.between(rhythm.last + offset, moment + offset) * rhythm.posts / rhythm.seconds
+    return usual * shape.after[bisect_right(AGES, silence)]
 
 
 def recent(rhythm: Rhythm, due: float = 0.0) -> float:

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.album import MAX_ITEMS, SETTLE_AFTER, album_is_settled
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
-from telegram_assistant.domain.post import Counters, Media, Post, content_hash, post_id
+from telegram_assistant.domain.post import Counters, Media, Post, post_id
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import albums, channels, outbox, posts
@@ -61,8 +61,6 @@ class Changes:
 
     channel_id: int
     saved: Saved = field(default_factory=Saved)
-    new_hashes: list[str] = field(default_factory=list)
-    edited_hashes: list[str] = field(default_factory=list)
     counters: list[tuple[UUID, Counters]] = field(default_factory=list)
     pinned: list[UUID] = field(default_factory=list)
     unpinned: list[UUID] = field(default_factory=list)
@@ -74,17 +72,14 @@ def compare(reading: Reading, stored: dict[int, Stored]) -> Changes:
     changes = Changes(reading.channel_id)
     saved = changes.saved
     for post in reading.posts:
-        digest = content_hash(post)
         known = stored.get(post.message_id)
         if known is None:
             saved.new.append(post)
-            changes.new_hashes.append(digest)
             continue
         if known.deleted:
             saved.restored.append(post)
-        if known.content_hash != digest:
+        if known.content_hash != post.content_hash:
             saved.edited.append(post)
-            changes.edited_hashes.append(digest)
         if known.counters != post.counters:
             changes.counters.append((post.id, post.counters))
         if known.pinned != post.pinned:
@@ -125,7 +120,7 @@ class Saver:
             channel = await channels.lock_channel(connection, reading.channel_id)
             if channel is None:
                 raise Skip(f"channel {reading.channel_id} is not in the database any more")
-            changes = compare(reading, await self._stored(connection, reading))
+            changes = compare(reading, await self._stored(connection, reading, channel.coverage))
             await self._leave_newer(connection, reading, changes)
             saved = changes.saved
             await self._write(connection, changes, now)
@@ -158,11 +153,13 @@ class Saver:
         gone = Coverage.of_ids(message_ids)
         return await self.save(Reading(channel_id=channel_id, posts=(), proven=gone, reached_end=False))
 
-    async def _stored(self, connection: Connection, reading: Reading) -> dict[int, Stored]:
+    async def _stored(self, connection: Connection, reading: Reading, covered: Coverage) -> dict[int, Stored]:
         if reading.proven.is_empty:
             return {}
-        ranges = reading.proven.ranges
-        return await posts.stored_between(connection, reading.channel_id, ranges[0][0], ranges[-1][1])
+        start, stop = reading.proven.ranges[0][0], reading.proven.ranges[-1][1]
+        if covered.intersection(Coverage.of((start, stop))).is_empty:
+            return {}  # nothing of it was ever read
+        return await posts.stored_between(connection, reading.channel_id, start, stop)
 
     async def _leave_newer(self, connection: Connection, reading: Reading, changes: Changes) -> None:
         """Pages and live updates overtake each other: the old state of a post must not come back."""
@@ -173,9 +170,6 @@ class Saver:
         states = await posts.states_of(connection, suspects)
         newer = {id_ for id_, state in states.items() if _is_newer(state, suspects[id_], reading)}
         if newer:
-            changes.edited_hashes = [
-                digest for post, digest in zip(saved.edited, changes.edited_hashes, strict=True) if post.id not in newer
-            ]
             saved.edited = [post for post in saved.edited if post.id not in newer]
             saved.restored = [post for post in saved.restored if post.id not in newer]
 
@@ -184,9 +178,9 @@ class Saver:
         if saved.restored:
             await posts.restore(connection, [post.id for post in saved.restored])
         if saved.new:
-            await posts.insert_posts(connection, saved.new, changes.new_hashes, now)
+            await posts.insert_posts(connection, saved.new, now)
         if saved.edited:
-            await posts.replace_posts(connection, saved.edited, changes.edited_hashes, now)
+            await posts.replace_posts(connection, saved.edited, now)
         if changes.counters:
             await posts.update_counters(connection, changes.counters, now)
         for ids, pinned in ((changes.pinned, True), (changes.unpinned, False)):

@@ -42,7 +42,7 @@ _ENTITIES: dict[Any, EntityKind] = {
     types.MessageEntityBlockquote: EntityKind.BLOCKQUOTE,
     types.MessageEntityCustomEmoji: EntityKind.CUSTOM_EMOJI,
 }
-_LINKS = (EntityKind.URL, EntityKind.TEXT_URL)
+_URL, _TEXT_URL, _OTHER = EntityKind.URL, EntityKind.TEXT_URL, EntityKind.OTHER  # looking them up takes its time
 _DETAILS: dict[Any, str] = {
     types.MessageEntityPre: "language",
     types.MessageEntityMentionName: "user_id",
@@ -124,7 +124,8 @@ def to_post(message: Any, names: Mapping[int, str] = _NOBODY) -> Post:
     """A message as a post; raises what strange content raises."""
     from_id, reply, media = message.from_id, message.reply_to, message.media
     text, entities = _text_of(message)
-    links = links_of(text, entities) if any(entity.kind in _LINKS for entity in entities) else ()
+    linked = [entity for entity in entities if entity.kind is _URL or entity.kind is _TEXT_URL]
+    links = links_of(text, linked) if linked else ()
     rich = message.rich_message
     poll = isinstance(media, types.MessageMediaPoll)
     return Post(
@@ -158,8 +159,8 @@ def _text_of(message: Any) -> tuple[str, tuple[Entity, ...]]:
 
 def _entity(entity: Any) -> Entity:
     found = type(entity)
-    kind = _ENTITIES.get(found, EntityKind.OTHER)
-    if kind is EntityKind.TEXT_URL:
+    kind = _ENTITIES.get(found, _OTHER)
+    if kind is _TEXT_URL:
         return Entity(kind, entity.offset, entity.length, entity.url)
     name = _DETAILS.get(found)
     if name is None:

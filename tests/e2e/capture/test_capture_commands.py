@@ -73,6 +73,7 @@ async def test_what_is_important_is_visited_first(town: Town, store: Store, mach
     listed = (await machine.json("channels", "list"))["channels"]
     assert [listed[0]["username"], listed[-1]["username"]] == ["channel_4", "channel_1"]
     await first.stop()
+    await store.change("UPDATE channels SET next_visit_at = NULL")  # all become due with the next tick
     town.sim.rpc_log.clear()
     await machine.start(parser_max_concurrency=1)
     by_id = {channel.id: channel.username for channel in channels}

@@ -38,7 +38,7 @@ async def test_first_tick_is_historical_then_incremental(town: Town, store: Stor
 
     town.say(news, "And now this")
     await store.captured(news)  # the new post
-    assert parsed(capture, "incremental") - before["incremental"] == 1
+    await store.until(lambda: parsed(capture, "incremental") - before["incremental"] == 1, "it is counted")
     assert parsed(capture, "historical") - before["historical"] == 130
 
     async def moved() -> bool:
@@ -141,7 +141,7 @@ async def test_lpa_safeguard_forces_historical_and_loses_nothing(town: Town, sto
     await capture.start()
     await store.captured(news)  # everything of the gap
     assert capture.sample("parser_mode_forced_total", reason="stale_lpa") > forced
-    assert parsed(capture, "historical") - before == 250
+    await store.until(lambda: parsed(capture, "historical") - before == 250, "all are counted")
 
     async def fresh() -> bool:
         return bool((await store.row(news)).last_parsed_at > ago)

@@ -88,16 +88,13 @@ async def states_of(connection: Connection, ids: Collection[UUID]) -> dict[UUID,
     return {row["id"]: State(row["seen_at"], row["edited_at"], row["deleted"]) for row in rows}
 
 
-async def insert_posts(connection: Connection, posts: Sequence[Post], hashes: Sequence[str], now: datetime) -> None:
+async def insert_posts(connection: Connection, posts: Sequence[Post], now: datetime) -> None:
     """COPY: the channel's row is locked and the page was compared, so nothing here can be there already."""
-    await connection.copy_records_to_table(
-        "posts",
-        records=[_new_row(post, digest, now) for post, digest in zip(posts, hashes, strict=True)],
-        columns=NEW_COLUMNS,
-    )
+    records = [_new_row(post, now) for post in posts]
+    await connection.copy_records_to_table("posts", records=records, columns=NEW_COLUMNS)
 
 
-def _new_row(post: Post, digest: str, now: datetime) -> tuple[object, ...]:
+def _new_row(post: Post, now: datetime) -> tuple[object, ...]:
     counters = post.counters
     return (
         post.id,
@@ -107,7 +104,7 @@ def _new_row(post: Post, digest: str, now: datetime) -> tuple[object, ...]:
         post.text,
         to_json(post.entities) if post.entities else "[]",
         post.urls,
-        digest,
+        post.content_hash,
         post.grouped_id,
         details_of(post),
         post.pinned,
@@ -150,7 +147,7 @@ async def insert_media(
     await connection.copy_records_to_table("post_media", records=records, columns=MEDIA_COLUMNS)
 
 
-async def replace_posts(connection: Connection, posts: Sequence[Post], hashes: Sequence[str], now: datetime) -> None:
+async def replace_posts(connection: Connection, posts: Sequence[Post], now: datetime) -> None:
     """Edits: what a post was becomes a version, its media go, and the new content takes their place."""
     ids = [post.id for post in posts]
     await connection.execute(
@@ -167,10 +164,10 @@ async def replace_posts(connection: Connection, posts: Sequence[Post], hashes: S
         " has_media = $8, edited_at = $9, version = version + 1 WHERE id = $1",
         [
             (
-                *(id_, post.text, to_json(post.entities), post.urls, digest, post.grouped_id, details_of(post)),
-                *(bool(post.media), post.edited_at or now),
+                *(post.id, post.text, to_json(post.entities), post.urls, post.content_hash, post.grouped_id),
+                *(details_of(post), bool(post.media), post.edited_at or now),
             )
-            for id_, post, digest in zip(ids, posts, hashes, strict=True)
+            for post in posts
         ],
     )
 

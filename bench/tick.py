@@ -1,0 +1,165 @@
+"""What a tick costs when there is nothing to do: with the number of channels, and with the length of the history."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bench.engines import Engines, started_engines
+from bench.figure import RESULTS, Figure
+from telegram_assistant.ingest.role import calm_collector
+from telegram_assistant.ingest.scheduler import Scheduler
+from telegram_assistant.ingest.silence import SilenceWatch
+from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.intervals import Intervals
+
+NOW = datetime(2026, 1, 14, 12, tzinfo=UTC)  # a Wednesday at noon, when silence is strange
+SIZES = (100, 1_000, 10_000)  # channels
+HISTORIES = (10_000, 100_000, 1_000_000)  # posts, with the largest number of channels
+TICKS = 5  # are measured together: PostgreSQL's CPU time is told in hundredths of a second
+
+CHANNELS = """
+    INSERT INTO channels (id, title, username, requested_from, cursor_id, newest_id, coverage, captured,
+        last_post_at, last_parsed_at, last_success_at, next_visit_at, intervals)
+    SELECT n, 'Channel ' || n, 'channel_' || n, 1, 500, 500, '{[1,501)}', 500,
+        $2::timestamptz - interval '5 minutes', $2, $2, $2::timestamptz + interval '1 minute',
+        '{"count": 100, "median": 600, "p95": 3600, "ewma": 700}'
+    FROM generate_series((SELECT count(*) FROM channels) + 1, $1) AS n
+"""
+POSTS = """
+    INSERT INTO posts (id, channel_id, message_id, posted_at, text, content_hash)
+    SELECT gen_random_uuid(), n % $2 + 1, n / $2 + 1, $3::timestamptz - interval '1 day' + n * interval '1 ms',
+        repeat('Совет директоров утвердил отчёт. ', 5), md5(n::text)
+    FROM generate_series((SELECT count(*) FROM posts), $1 - 1) AS n
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one tick: CPU seconds of this process and of PostgreSQL, and how many statements it took."""
+
+    ours: float
+    postgres: float
+    statements: int
+
+    @property
+    def cpu(self) -> float:
+        return self.ours + self.postgres
+
+
+@contextmanager
+def counted(database: AsyncEngine) -> Iterator[list[str]]:
+    """The statements that are executed meanwhile."""
+    found: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        found.append(statement)
+
+    event.listen(database.sync_engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(database.sync_engine, "before_cursor_execute", note)
+
+
+class Clockwork:
+    """Scheduler, silence watch and health as the ingest role wires them."""
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+        self._channels = Channels(engines.database)
+        statistics = Statistics(
+            engines.redis, Intervals(engines.database), window=timedelta(days=14), clock=lambda: NOW
+        )
+        silence = SilenceWatch(self._channels, statistics, engines.redis, clock=lambda: NOW)
+        self._scheduler = Scheduler(
+            self._channels,
+            engines.redis,
+            owner="bench",
+            interval=60,
+            clock=lambda: NOW,
+            due=asyncio.Event(),
+            watch=silence.check,
+        )
+
+    async def cost(self) -> Cost:
+        await self._tick()  # plans and caches are warm in a process that ticks all day
+        with counted(self._engines.database) as statements:
+            postgres, ours = self._engines.postgres_cpu(), time.process_time()
+            for _ in range(TICKS):
+                await self._tick()
+            ours = time.process_time() - ours
+        postgres = self._engines.postgres_cpu() - postgres
+        return Cost(ours / TICKS, postgres / TICKS, len(statements) // TICKS)
+
+    async def _tick(self) -> None:
+        """The tick itself, one look of a visitor for work, and one of somebody at the health page."""
+        if not await self._scheduler.lock.hold():
+            raise RuntimeError("somebody else holds the lock")
+        due = await self._scheduler.tick()
+        taken = await self._channels.lease("bench", limit=4, now=NOW, ttl=timedelta(minutes=5))
+        report = await self._scheduler.report_parser()
+        if due or taken or report["status"] != "ok":
+            raise RuntimeError(f"something was to do: {due} due, {len(taken)} taken, {report}")
+
+
+async def _measure() -> list[Figure]:
+    async with started_engines() as engines:
+        calm_collector()
+        clockwork = Clockwork(engines)
+        by_channels, by_history = {}, {}
+        for count in SIZES:
+            await _fill(engines, CHANNELS, count, NOW)
+            by_channels[count] = await clockwork.cost()
+        for count in HISTORIES:
+            await _fill(engines, POSTS, count, SIZES[-1], NOW)
+            by_history[count] = await clockwork.cost()
+    _write_table(by_channels, by_history)
+    return _figures(by_channels, by_history)
+
+
+async def _fill(engines: Engines, statement: str, *values: object) -> None:
+    async with raw_transaction(engines.database) as connection:
+        await connection.execute(statement, *values)
+    async with engines.database.connect() as connection:
+        vacuuming = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        await vacuuming.exec_driver_sql("VACUUM ANALYZE")  # as autovacuum would do it, at a moment of its own choice
+        await vacuuming.exec_driver_sql("CHECKPOINT")
+
+
+def _figures(by_channels: dict[int, Cost], by_history: dict[int, Cost]) -> list[Figure]:
+    few, many = by_channels[SIZES[0]], by_channels[SIZES[-1]]
+    young, old = by_history[HISTORIES[0]], by_history[HISTORIES[-1]]
+    return [
+        Figure("tick_cpu_10000_channels", many.cpu, "CPU-s", 1.0),
+        Figure("tick_statements_10000_channels", many.statements, "statements", few.statements),
+        Figure("tick_cpu_per_channel", many.cpu / SIZES[-1] * 1e6, "CPU-µs", few.cpu / SIZES[0] * 1e6),
+        Figure("tick_cpu_1000000_posts", old.cpu, "CPU-s", young.cpu),
+    ]
+
+
+def _write_table(by_channels: dict[int, Cost], by_history: dict[int, Cost]) -> None:
+    lines = ["# A tick with nothing new and nothing due", ""]
+    for name, costs in (("channels", by_channels), (f"posts of {SIZES[-1]:,} channels", by_history)):
+        lines += [f"| {name} | our CPU, ms | PostgreSQL's CPU, ms | statements |", "|---:|---:|---:|---:|"]
+        lines += [
+            f"| {count:,} | {cost.ours * 1e3:.1f} | {cost.postgres * 1e3:.1f} | {cost.statements} |"
+            for count, cost in costs.items()
+        ]
+        lines.append("")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "tick.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def run() -> list[Figure]:
+    """A tick, a look for work and a look at health: under a second of CPU, and a constant number of statements."""
+    return asyncio.run(_measure())
