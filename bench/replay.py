@@ -6,19 +6,19 @@ import heapq
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from telegram_assistant.domain.polling import Forecast, PollingRules, appetite_of
 from telegram_assistant.domain.request_price import FIRST_PRICE, Allowance, fair_price
-from telegram_assistant.domain.rhythm import DAY, HOUR, Rhythm, Shape, learn
+from telegram_assistant.domain.rhythm import Rhythm, learn, shape_of
+from telegram_assistant.domain.shape import DAY, HOUR, Shape
 from telegram_assistant.domain.statistics import percentile
 
 MOSCOW = 3 * HOUR
 RULES = PollingRules()
 STEER_EVERY = HOUR / 6
 PRICE_EVERY = 6 * HOUR
-FLAT = Shape([1.0] * 24, [1.0] * 7, None, 1.0, 1.0, [1.0] * 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class ByHour:
     def __init__(self, trial: Trial) -> None:
         self._counts = [[0.5] * 24 for _ in trial.channels]
         self._since = [trial.since(channel) for channel in range(len(trial.channels))]
-        self._shapes = [FLAT] * len(trial.channels)
+        self._shapes = [Shape()] * len(trial.channels)
         for channel in range(len(trial.channels)):
             self.found(channel, trial.past(channel))
 
@@ -193,7 +193,7 @@ class ByHour:
         for post in posts:
             counts[int((post + MOSCOW) // HOUR) % 24] += 1.0
         mean = sum(counts) / 24
-        self._shapes[channel] = replace(FLAT, hours=[count / mean for count in counts])
+        self._shapes[channel] = Shape(hours=[count / mean for count in counts])
 
 
 class ByAge:
@@ -245,7 +245,7 @@ class Learned:
     def __init__(self, trial: Trial) -> None:
         channels = range(len(trial.channels))
         self._rhythms = [learn(Rhythm.begin(trial.since(channel)), trial.past(channel), MOSCOW) for channel in channels]
-        self._shapes = [Shape.of(rhythm) for rhythm in self._rhythms]
+        self._shapes = [shape_of(rhythm) for rhythm in self._rhythms]
 
     def _forecast(self, channel: int, now: float, price: float) -> Forecast:
         return Forecast.of(self._rhythms[channel], now, price, offset=MOSCOW, shape=self._shapes[channel], rules=RULES)
@@ -262,4 +262,4 @@ class Learned:
         before = self._rhythms[channel]
         self._rhythms[channel] = after = learn(before, posts, MOSCOW, self._shapes[channel])
         if after.faded > before.faded or not before.posts:  # a new shape once a day will do
-            self._shapes[channel] = Shape.of(after)
+            self._shapes[channel] = shape_of(after)

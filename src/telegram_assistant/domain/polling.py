@@ -16,21 +16,20 @@ from enum import StrEnum
 
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.rhythm import (
-    AGES,
-    DAY,
-    HOUR,
-    MINUTE,
     ONSET,
+    WAKE,
     Rhythm,
-    Shape,
     expected_since,
     hours_of,
     learn,
     recent,
+    shape_of,
 )
+from telegram_assistant.domain.shape import AGES, DAY, HOUR, MINUTE, Shape
 from telegram_assistant.domain.thresholds import MOSCOW
 
 LEAST = 5.0  # seconds between two looks
+FAINT = 0.05  # contagion below this is chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,9 @@ class Forecast:
     rate: float  # posts a second, on average over the week
     last: float
     offset: float
+    made: float = 0.0  # at this moment,
+    called: float = 0.0  # when this many posts a second were called for by those before,
+    contagion: float = 0.0  # which calls for so many more in turn
     known: bool = True  # more from its posts than from what we assume of a new channel
 
     @classmethod
@@ -83,13 +85,15 @@ class Forecast:
         """A channel without history is given the rate at which the price means the fixed interval."""
         if not (price > 0 and weight > 0):
             raise ValueError(f"price and weight must be positive: {price}, {weight}")
-        shape = shape or Shape.of(rhythm)
+        shape = shape or shape_of(rhythm)
         fixed = (rules or PollingRules()).fixed
         assumed = weight * fixed * fixed / (2.0 * price)  # seconds for one post
         observed = rhythm.seconds + max(0.0, now - rhythm.last)
         rate = (rhythm.posts + 1.0) / (observed + assumed)
         rate *= recent(rhythm, expected_since(rhythm, shape, now, offset))
-        return cls(shape, rate, rhythm.last, offset, known=observed >= assumed)
+        contagion = rhythm.contagion if rhythm.posts else 0.0
+        called = contagion * rhythm.wake_at(max(0.0, now - rhythm.last)) / WAKE
+        return cls(shape, rate, rhythm.last, offset, now, called, contagion, known=observed >= assumed)
 
     def pieces(self, begin: float, end: float) -> Iterator[tuple[float, float, float]]:
         """The time from begin to end in stretches of one rate: from when, until when, posts a second."""
@@ -103,12 +107,20 @@ class Forecast:
                     index += 1
                     edge = self.last + AGES[index] if index < len(AGES) else math.inf
                 until = min(stop, edge)
-                rate = usual * self.shape.after[index]
+                rate = self._excited(usual, moment, until) * self.shape.after[index]
                 if self.shape.minutes is None:
                     yield moment, until, rate
                 else:
                     yield from self._within_minutes(moment, until, rate)
                 moment = until
+
+    def _excited(self, usual: float, begin: float, end: float) -> float:
+        """The mean rate from begin to end: what was called for fades into what is usual, unseen calls included."""
+        if self.contagion < FAINT:
+            return usual
+        fading = (1.0 - self.contagion) / WAKE
+        left = math.exp(-fading * (begin - self.made)) - math.exp(-fading * (end - self.made))
+        return usual + (self.called - self.contagion * usual) * left / (fading * (end - begin))
 
     def _within_minutes(self, moment: float, end: float, usual: float) -> Iterator[tuple[float, float, float]]:
         minutes = self.shape.minutes or ()
@@ -237,7 +249,7 @@ def explain(
 ) -> Explanation:
     """The same decision with the values behind it."""
     rules = rules or PollingRules()
-    moment, offset, shape = as_utc(now).timestamp(), _offset(now, zone), Shape.of(rhythm)
+    moment, offset, shape = as_utc(now).timestamp(), _offset(now, zone), shape_of(rhythm)
     forecast = Forecast.of(rhythm, moment, price, weight=weight, offset=offset, rules=rules, shape=shape)
     plan = forecast.plan(moment, price / weight, rules.bound)
     silence = max(0.0, moment - rhythm.last)

@@ -2,42 +2,28 @@
 
 Moments are seconds since the epoch; `offset` is how far the clocks of the channel's readers are ahead of UTC. What is
 learned: posts by hour of the day and by weekday, by minute of the hour (news goes out at half past), in the first
-seconds of a minute (where Telegram sends what was scheduled), by the time since the post before (bursts, or editors
-who keep a distance), and how much it has posted lately beside what was expected.
+seconds of a minute (when Telegram sends what was scheduled), by the time since the post before (editors keep a
+distance), how far one post calls for others (bursts), and how much came lately beside what was expected.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import accumulate
 from typing import Any
 
-MINUTE = 60.0
-HOUR = 3600.0
-DAY = 86_400.0
-WEEK = 7 * DAY
+from telegram_assistant.domain.shape import AGES, DAY, HOUR, MINUTE, Shape, shrunk, weekday
 
-AGES = (
-    60.0,
-    180.0,
-    300.0,
-    600.0,
-    1200.0,
-    1800.0,
-    3600.0,
-    7200.0,
-    14_400.0,
-)  # classes of the time since a post
 HALF_LIFE = 28 * DAY  # four of each weekday
 ONSET = 5.0  # the first seconds of a minute
+WAKE = 900.0  # seconds in which a post's call for others calms down
 LATELY = 20.0  # posts that "lately" looks back on
 LATELY_PRIOR = 2.0  # posts that it takes to believe in a change
 SCATTER_PRIOR = 5.0  # posts that it takes to believe in a scatter other than Poisson's
 LEAST_SCATTER = 0.25
-FLAT = 0.01  # a variance below this is worth no attention: the gain would be a thousandth
+MOST_CONTAGION = 0.95
 
 
 def zeros(count: int) -> list[float]:
@@ -83,6 +69,9 @@ class Rhythm:
     onsets: float = 0.0
     after: list[float] = field(default_factory=lambda: zeros(len(AGES) + 1))
     after_expected: list[float] = field(default_factory=lambda: zeros(len(AGES) + 1))
+    wake: float = 0.0  # how many posts are still calling for others
+    calls: float = 0.0
+    answers: float = 0.0  # posts that were likely called for
     lately: float = 0.0
     lately_expected: float = 0.0
     hour_scatter: Scatter = field(default_factory=Scatter)
@@ -100,6 +89,10 @@ class Rhythm:
         values["day_scatter"] = Scatter(**values["day_scatter"])
         return cls(**values)
 
+    def to_json(self) -> dict[str, Any]:
+        """About 1 KB: more digits would not tell more."""
+        return {name: _rounded(value) for name, value in asdict(self).items()}
+
     def copy(self) -> Rhythm:
         return replace(
             self,
@@ -114,106 +107,61 @@ class Rhythm:
             day_scatter=replace(self.day_scatter),
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """About 1 KB: more digits would not tell more."""
-        return {name: _rounded(value) for name, value in asdict(self).items()}
+    @property
+    def usual(self) -> float:
+        """Posts a second on average; of the first hours alone nothing is concluded."""
+        return self.posts / max(self.seconds, DAY)
+
+    @property
+    def contagion(self) -> float:
+        """What share of the posts was called for by the posts before; a tenth as long as little is known."""
+        return min(MOST_CONTAGION, (self.answers + 0.5) / (self.calls + 5.0))
+
+    def wake_at(self, age: float) -> float:
+        """How many posts are still calling for others when the last is so old."""
+        return self.wake * math.exp(-age / WAKE)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """By what factor a channel posts more or less often than on average; without evidence 1."""
-
-    hours: Sequence[float]
-    days: Sequence[float]
-    minutes: Sequence[float] | None  # None: minutes and seconds say nothing
-    onset: float  # in the first seconds of a minute,
-    rest: float  # and in the others
-    after: Sequence[float]
-    week: Sequence[float] = field(init=False, repr=False)  # by hour from the epoch, a Thursday, on the local clock
-    sums: Sequence[float] = field(init=False, repr=False)  # of the hours before each
-
-    def __post_init__(self) -> None:
-        week = [self.hours[hour % 24] * self.days[(hour // 24 + 3) % 7] for hour in range(168)]
-        object.__setattr__(self, "week", week)
-        object.__setattr__(self, "sums", list(accumulate(week, initial=0.0)))
-
-    @classmethod
-    def of(cls, rhythm: Rhythm) -> Shape:
-        minutes = shrunk(rhythm.minutes, [1.0] * 60)
-        seconds = [rhythm.onsets, *[(rhythm.posts - rhythm.onsets) / 11] * 11]  # twelve parts of a minute
-        onset = shrunk(seconds, [1.0] * 12)
-        return cls(
-            hours=shrunk(rhythm.hours, rhythm.hour_seconds, rhythm.hour_scatter.ratio) or [1.0] * 24,
-            days=shrunk(rhythm.days, rhythm.day_seconds, rhythm.day_scatter.ratio) or [1.0] * 7,
-            minutes=minutes or ([1.0] * 60 if onset else None),
-            onset=onset[0] if onset else 1.0,
-            rest=onset[1] if onset else 1.0,
-            after=shrunk(rhythm.after, rhythm.after_expected) or [1.0] * len(rhythm.after),
-        )
-
-    def at(self, hour: int) -> float:
-        """The factor of an hour, counted from the epoch on the local clock."""
-        return self.week[hour % 168]
-
-    def between(self, begin: float, end: float) -> float:
-        """The seconds from begin to end on the local clock, each times the factor of its hour."""
-        return self._until(end) - self._until(begin)
-
-    def _until(self, moment: float) -> float:
-        weeks, seconds = divmod(moment, WEEK)
-        hour = int(seconds // HOUR)
-        return (weeks * self.sums[168] + self.sums[hour]) * HOUR + (seconds - hour * HOUR) * self.week[hour]
-
-
-def shrunk(counts: Sequence[float], exposures: Sequence[float], scatter: float = 1.0) -> list[float] | None:
-    """Counts beside what an even spread would give, drawn towards 1 as far as chance explains them (empirical Bayes).
-
-    The variance between the classes is what is left of the squares after `scatter`, the variance of a count beside
-    its mean. None when nothing is left: the classes do not differ.
-    """
-    exposure, total = sum(exposures), sum(counts)
-    if exposure <= 0 or total <= 0:
-        return None
-    even = [total * share / exposure for share in exposures]
-    excess = sum((count - mean) ** 2 - scatter * mean for count, mean in zip(counts, even, strict=True))
-    variance = excess / sum(mean * mean for mean in even)
-    if variance < FLAT:
-        return None
-    prior = scatter / variance
-    return [(count + prior) / (mean + prior) for count, mean in zip(counts, even, strict=True)]
-
-
-def hours_of(begin: float, end: float, offset: float) -> Iterator[tuple[int, float, float]]:
-    """Each hour of the local clock that a stretch of time touches, from when and until when."""
-    while begin < end:
-        hour = int((begin + offset) // HOUR)
-        edge = min(end, (hour + 1) * HOUR - offset)
-        yield hour, begin, edge
-        begin = edge
+def shape_of(rhythm: Rhythm) -> Shape:
+    """The factors that the sums speak for."""
+    flat = Shape()
+    minutes = shrunk(rhythm.minutes, [1.0] * 60)
+    seconds = [rhythm.onsets, *[(rhythm.posts - rhythm.onsets) / 11] * 11]  # twelve parts of a minute
+    onset = shrunk(seconds, [1.0] * 12)
+    return Shape(
+        hours=shrunk(rhythm.hours, rhythm.hour_seconds, rhythm.hour_scatter.ratio) or flat.hours,
+        days=shrunk(rhythm.days, rhythm.day_seconds, rhythm.day_scatter.ratio) or flat.days,
+        minutes=minutes or ([1.0] * 60 if onset else None),
+        onset=onset[0] if onset else 1.0,
+        rest=onset[1] if onset else 1.0,
+        after=shrunk(rhythm.after, rhythm.after_expected) or flat.after,
+    )
 
 
 def learn(rhythm: Rhythm, arrivals: Iterable[float], offset: float, shape: Shape | None = None) -> Rhythm:
     """The rhythm after these arrivals, oldest first. What is not newer than the last one is known already."""
     grown = rhythm.copy()
-    shape = shape or Shape.of(grown)
+    shape = shape or shape_of(grown)
     for moment in arrivals:
         if moment <= grown.last:
             continue
         due = _pass_time(grown, shape, moment, offset)
-        _count(grown, moment, offset, due)
+        _count(grown, moment, int((moment + offset) // HOUR), due)
+        _answer(grown, moment, grown.usual * shape.at(int((moment + offset) // HOUR)))
+        grown.last = moment
         if moment - grown.faded > DAY:
             _fade(grown, moment)
-            shape = Shape.of(grown)
+            shape = shape_of(grown)
     return grown
 
 
 def expected_since(rhythm: Rhythm, shape: Shape, moment: float, offset: float) -> float:
     """How many posts there should have been from the last one to a moment."""
     silence = moment - rhythm.last
-    if silence <= 0 or not rhythm.seconds:
+    if silence <= 0:
         return 0.0
-    usual = shape.between(rhythm.last + offset, moment + offset) * rhythm.posts / rhythm.seconds
-    return usual * shape.after[bisect_right(AGES, silence)]
+    usual = shape.between(rhythm.last + offset, moment + offset) * rhythm.usual
+    return _excited(rhythm, usual, 0.0, silence) * shape.after[bisect_right(AGES, silence)]
 
 
 def recent(rhythm: Rhythm, due: float = 0.0) -> float:
@@ -225,15 +173,30 @@ def recent(rhythm: Rhythm, due: float = 0.0) -> float:
     return (rhythm.lately * kept + LATELY_PRIOR) / (rhythm.lately_expected * kept + due + LATELY_PRIOR)
 
 
+def hours_of(begin: float, end: float, offset: float) -> Iterator[tuple[int, float, float]]:
+    """Each hour of the local clock that a stretch of time touches, from when and until when."""
+    while begin < end:
+        hour = int((begin + offset) // HOUR)
+        edge = min(end, (hour + 1) * HOUR - offset)
+        yield hour, begin, edge
+        begin = edge
+
+
+def _excited(rhythm: Rhythm, usual: float, age: float, end: float) -> float:
+    """Of so many posts in the usual course of things, how many are expected while the last one ages so."""
+    called = rhythm.wake_at(age) - rhythm.wake_at(end)
+    return usual + rhythm.contagion * (called - usual)
+
+
 def _pass_time(rhythm: Rhythm, shape: Shape, until: float, offset: float) -> float:
     """Account for the time from the last post to this one; how many posts were due in it."""
-    mean = rhythm.posts / rhythm.seconds if rhythm.seconds else 0.0
     due = 0.0
     for hour, begin, end in hours_of(rhythm.last, until, offset):
-        rate = mean * shape.at(hour)
+        rate = rhythm.usual * shape.at(hour)
         rhythm.hour_seconds[hour % 24] += end - begin
-        rhythm.day_seconds[(hour // 24 + 3) % 7] += end - begin
-        due += _spread(rhythm, shape, begin - rhythm.last, end - rhythm.last, rate)
+        rhythm.day_seconds[weekday(hour)] += end - begin
+        if rhythm.posts:
+            due += _spread(rhythm, shape, begin - rhythm.last, end - rhythm.last, rate)
         over = end + offset >= (hour + 1) * HOUR
         for scatter, hours in ((rhythm.hour_scatter, 1), (rhythm.day_scatter, 24)):
             scatter.due += (end - begin) * rate
@@ -248,21 +211,21 @@ def _spread(rhythm: Rhythm, shape: Shape, age: float, end: float, rate: float) -
     due = 0.0
     for index in range(bisect_right(AGES, age), len(AGES) + 1):
         edge = min(end, AGES[index]) if index < len(AGES) else end
-        rhythm.after_expected[index] += (edge - age) * rate
-        due += (edge - age) * rate * shape.after[index]
+        expected = _excited(rhythm, (edge - age) * rate, age, edge)
+        rhythm.after_expected[index] += expected
+        due += expected * shape.after[index]
         age = edge
         if age >= end:
             break
     return due
 
 
-def _count(rhythm: Rhythm, moment: float, offset: float, due: float) -> None:
-    hour = int((moment + offset) // HOUR)
+def _count(rhythm: Rhythm, moment: float, hour: int, due: float) -> None:
     if rhythm.posts:
         rhythm.after[bisect_right(AGES, moment - rhythm.last)] += 1.0
     rhythm.posts += 1.0
     rhythm.hours[hour % 24] += 1.0
-    rhythm.days[(hour // 24 + 3) % 7] += 1.0
+    rhythm.days[weekday(hour)] += 1.0
     rhythm.minutes[int(moment // MINUTE) % 60] += 1.0
     rhythm.onsets += moment % MINUTE < ONSET
     rhythm.hour_scatter.count += 1.0
@@ -270,16 +233,23 @@ def _count(rhythm: Rhythm, moment: float, offset: float, due: float) -> None:
     kept = math.exp(-due / LATELY)
     rhythm.lately = rhythm.lately * kept + 1.0
     rhythm.lately_expected = rhythm.lately_expected * kept + LATELY * (1.0 - kept)
-    rhythm.last = moment
+
+
+def _answer(rhythm: Rhythm, moment: float, usual: float) -> None:
+    """Was this post called for by those before it, or did it come by itself? By the odds of its moment (EM)."""
+    wake = rhythm.wake_at(moment - rhythm.last)
+    called = rhythm.contagion * wake / WAKE
+    rhythm.answers += called / (called + (1.0 - rhythm.contagion) * usual)
+    rhythm.calls += rhythm.wake - wake
+    rhythm.wake = wake + 1.0
 
 
 def _fade(rhythm: Rhythm, moment: float) -> None:
     """The past loses weight, so that a channel may change its habits."""
     factor = 0.5 ** ((moment - rhythm.faded) / HALF_LIFE)
     rhythm.faded = moment
-    rhythm.posts *= factor
-    rhythm.seconds *= factor
-    rhythm.onsets *= factor
+    for name in ("posts", "seconds", "onsets", "calls", "answers"):
+        setattr(rhythm, name, getattr(rhythm, name) * factor)
     sums = (rhythm.hours, rhythm.hour_seconds, rhythm.days, rhythm.day_seconds, rhythm.minutes)
     for values in (*sums, rhythm.after, rhythm.after_expected):
         values[:] = [value * factor for value in values]

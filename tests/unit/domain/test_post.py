@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -98,6 +100,25 @@ def test_post_url_is_public_by_username_and_for_members_by_id() -> None:
 
 def test_the_content_hash_is_fixed_for_ever() -> None:
     assert content_hash(POST) == "eae3eb969f276855bacb366da6826d06b6236e386844667e5a640566dc130990"
+
+
+@given(posts, st.none() | st.builds(Poll, question=texts, answers=st.lists(texts, max_size=3).map(tuple)))
+def test_the_content_hash_is_made_of_json(post: Post, poll: Poll | None) -> None:
+    """It is put together by hand, which must not show."""
+    content = [
+        1,
+        post.text,
+        [[entity.kind, entity.offset, entity.length, entity.url, entity.detail] for entity in post.entities],
+        [
+            [item.kind, item.file_id]
+            if item.file_id is not None
+            else [item.kind, None, item.mime, item.size, item.width, item.height, item.duration, item.name]
+            for item in post.media
+        ],
+        None if poll is None else [poll.question, *poll.answers],
+    ]
+    encoded = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    assert replace(post, poll=poll).content_hash == hashlib.sha256(encoded).hexdigest()
 
 
 @given(posts)
