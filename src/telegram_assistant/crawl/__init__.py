@@ -1,0 +1,1 @@
+"""Pages that posts link to: fetched safely, read as text."""

@@ -1,0 +1,40 @@
+"""What a page reader does for us: `reader` (httpx and trafilatura) and `crawl4ai_reader` satisfy it by shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the last visit of a page left, for a conditional request."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page as text; never its HTML."""
+
+    url: str  # canonical: what the page says it is called if that is the same site, else where the redirects ended
+    title: str = ""
+    text: str = ""
+    description: str = ""
+    language: str = ""
+    site: str = ""
+    published: str = ""
+    content_hash: str = ""  # SHA-256 of the text
+    etag: str | None = None
+    last_modified: str | None = None
+    unchanged: bool = False  # the server said 304: nothing else is filled in
+
+
+class PageReader(Protocol):
+    """Raises Retry (the server is away, slow or busy; `after` from Retry-After), Skip (nothing for us: not a page, too
+    large, robots.txt, 404, paywall with no text) or Reject (not allowed: a private address, a bad scheme)."""
+
+    async def read(self, url: str, known: Known | None = None) -> Page: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,112 @@
+"""What the vector index does for us; `edge` and `qdrant` satisfy it by shape, under one contract suite.
+
+A collection is `t{tenant_id}_posts`: cosine, point id = post id. It remembers which model made its vectors and their
+size. Another model starts another generation beside it, which is filled in the background and then takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What made the vectors of a generation."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A post as the vector index keeps it. `text_hash` says of what text the vector was made."""
+
+    post_id: UUID
+    vector: Sequence[float]
+    text_hash: str
+    channel_id: int
+    posted_at: datetime
+    language: str = ""
+    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()  # photo, video, document, link, album
+    album_id: UUID | None = None
+    forwarded: bool = False
+    edited: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What a search is narrowed to; empty means no limit. Every filter keeps recall (PLATFORM 3)."""
+
+    channels: Collection[int] = ()
+    not_channels: Collection[int] = ()
+    tags: Collection[str] = ()  # all of them
+    topics: Collection[str] = ()
+    languages: Collection[str] = ()  # any of them
+    has: Collection[str] = ()
+    since: datetime | None = None
+    before: datetime | None = None
+    forwarded: bool | None = None
+    edited: bool | None = None
+    not_posts: Collection[UUID] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A post near the query; the score is the cosine."""
+
+    post_id: UUID
+    score: float
+
+
+class Vectors(Protocol):
+    """All methods are idempotent. Raise Retry when the index is away; Fatal for what a person has to mend."""
+
+    async def current(self, tenant_id: UUID) -> Model | None:
+        """The model of the generation that answers searches; None: there is no collection yet."""
+        ...
+
+    async def open(self, tenant_id: UUID, model: Model) -> None:
+        """Make sure that a generation of this model is there; the first one becomes current at once."""
+        ...
+
+    async def switch(self, tenant_id: UUID, model: Model) -> None:
+        """Searches are answered by this generation from now on; the others are dropped."""
+        ...
+
+    async def put(self, tenant_id: UUID, model: Model, points: Sequence[Point]) -> None: ...
+
+    async def update(self, tenant_id: UUID, model: Model, points: Sequence[Point]) -> None:
+        """New payload for points whose vector stays (their `vector` is not looked at)."""
+        ...
+
+    async def hashes(self, tenant_id: UUID, model: Model, post_ids: Sequence[UUID]) -> dict[UUID, str]:
+        """The text hash of each post that is there."""
+        ...
+
+    async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
+        """From every generation."""
+        ...
+
+    async def search(
+        self, tenant_id: UUID, vector: Sequence[float], *, limit: int, where: Where | None = None
+    ) -> list[Found]: ...
+
+    async def vector(self, tenant_id: UUID, post_id: UUID) -> list[float] | None:
+        """Of the current generation, to search for what is similar."""
+        ...
+
+    def ids(self, tenant_id: UUID, model: Model) -> AsyncIterator[list[UUID]]:
+        """Every post of a generation, in pieces."""
+        ...
+
+    async def drop(self, tenant_id: UUID) -> None:
+        """A tenant leaves: nothing of it stays."""
+        ...
+
+    async def close(self) -> None: ...
