@@ -177,7 +177,9 @@ def content_hash(post: Post) -> str:
     Counters, pins, edit dates and download references change without an edit and stay out.
     """
     entities = [
-        f"[{_quote(entity.kind)},{entity.offset},{entity.length},{_text(entity.url)},{_text(entity.detail)}]"
+        f"[{_quote(entity.kind)},{entity.offset},{entity.length},null,null]"
+        if entity.url is None and entity.detail is None
+        else f"[{_quote(entity.kind)},{entity.offset},{entity.length},{_text(entity.url)},{_text(entity.detail)}]"
         for entity in post.entities
     ]
     media = [_identity(media) for media in post.media]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -233,10 +234,13 @@ def _counters(message: Any) -> Counters:
 
 def _reaction(reaction: Any) -> str:
     if type(reaction) is types.ReactionEmoji:
-        return clean_text(reaction.emoticon)
+        return _clean_emoji(reaction.emoticon)
     if type(reaction) is types.ReactionCustomEmoji:
         return f"custom:{reaction.document_id}"
     return kind_name(reaction, "Reaction")  # `paid`: stars
+
+
+_clean_emoji = lru_cache(maxsize=1024)(clean_text)  # the same few come with every post
 
 
 def _service(message: Any) -> Service:

@@ -5,7 +5,9 @@ What is read is the same, byte for byte; reading a page of history takes two thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from inspect import signature
 from struct import Struct
 from typing import Any
 
@@ -23,6 +25,8 @@ _signed = Struct("<i").unpack_from
 _unsigned = Struct("<I").unpack_from
 _signed_long = Struct("<q").unpack_from
 _unsigned_long = Struct("<Q").unpack_from
+_two_signed = Struct("<ii").unpack_from
+_two_unsigned = Struct("<II").unpack_from
 
 
 class QuickReader(BinaryReader):  # type: ignore[misc] # telethon ships no types
@@ -62,11 +66,49 @@ class QuickReader(BinaryReader):  # type: ignore[misc] # telethon ships no types
         return datetime.fromtimestamp(self.read_int(), UTC)
 
     def tgread_object(self) -> Any:
-        kind = _KINDS.get(_unsigned(self.stream, self.position)[0])
-        if kind is None:  # a boolean, a list, or something that nobody knows
+        read = _READERS.get(_unsigned(self.stream, self.position)[0])
+        if read is None:  # a boolean, a list, or something that nobody knows
             return super().tgread_object()
         self.position += 4
-        return kind.from_reader(self)
+        return read(self)
+
+
+def _place_reader(kind: Any) -> Callable[[QuickReader], Any]:
+    """For what is only a place in a text, as most entities are: both numbers at once."""
+
+    def read(reader: QuickReader) -> Any:
+        at = reader.position
+        reader.position = at + 8
+        offset, length = _two_signed(reader.stream, at)
+        return kind(offset, length)
+
+    return read
+
+
+def _read_reaction_count(reader: QuickReader) -> Any:
+    """In one go when it is the usual: no flags, and an emoji. A post has a handful of these."""
+    stream, at = reader.stream, reader.position
+    flags, reaction = _two_unsigned(stream, at)
+    start = at + 9
+    end = start + stream[at + 8]
+    if flags or reaction != _EMOJI or end - start >= LONG_STRING:
+        return types.ReactionCount.from_reader(reader)
+    count_at = end + (at - end) % 4
+    (count,) = _signed(stream, count_at)
+    reader.position = count_at + 4
+    return types.ReactionCount(types.ReactionEmoji(stream[start:end].decode("utf-8", "replace")), count)
+
+
+_EMOJI = types.ReactionEmoji.CONSTRUCTOR_ID
+_READERS: dict[int, Callable[[QuickReader], Any]] = {
+    **{id_: kind.from_reader for id_, kind in _KINDS.items()},
+    **{
+        kind.CONSTRUCTOR_ID: _place_reader(kind)
+        for kind in tlobjects.values()
+        if kind.__name__.startswith("MessageEntity") and list(signature(kind).parameters) == ["offset", "length"]
+    },
+    types.ReactionCount.CONSTRUCTOR_ID: _read_reaction_count,
+}
 
 
 class QuickRequest(functions.InvokeWithoutUpdatesRequest):  # type: ignore[misc] # telethon ships no types
