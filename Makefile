@@ -23,7 +23,12 @@ help: ## Show this list
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
 	@touch $@
 
-.venv/.run: .venv/bin/uv requirements/run.lock requirements/build.lock pyproject.toml
+# Data for reading text on pictures; quick when it is there, and never a reason to fail.
+.PHONY: tessdata
+tessdata: .venv/bin/uv
+	@scripts/tessdata
+
+.venv/.run: .venv/bin/uv requirements/run.lock requirements/build.lock pyproject.toml | tessdata
 	@$(INSTALL) -r requirements/run.lock
 	@$(UV) pip install --quiet --python .venv/bin/python --build-constraint requirements/build.lock --no-deps --editable .
 	@touch $@

@@ -1,4 +1,4 @@
-"""Curves as an SVG, written by hand: requests across, delay upwards, both on logarithmic scales."""
+"""Curves as an SVG, written by hand, on logarithmic scales: requests across and delay upwards unless told otherwise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = (1, 2, 5)
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points (requests, mean delay, p95 of the delay) of one rule."""
+    """Points (requests, mean delay, p95 of the delay) of one rule; the same twice where there is one value only."""
 
     name: str
     points: Sequence[tuple[float, float, float]]
@@ -29,6 +29,8 @@ class Panel:
 
     title: str
     curves: Sequence[Curve]
+    across: str = "requests per channel and hour"
+    upwards: str = "delay, s"
 
 
 class Scale:
@@ -73,6 +75,7 @@ def _panel(panel: Panel) -> list[str]:
     across = Scale([requests for requests, _, _ in points], LEFT, LEFT + INNER_WIDTH)
     up = Scale([delay for _, *delays in points for delay in delays], TOP + INNER_HEIGHT, TOP)
     parts = [f'<text x="{LEFT}" y="22" font-weight="bold">{escape(panel.title)}</text>', *_axes(across, up)]
+    parts += _names(panel)
     for curve, colour in zip(panel.curves, COLOURS, strict=False):
         for column, dash in ((1, ""), (2, ' stroke-dasharray="5 4"')):
             line = " ".join(f"{across(point[0])},{up(point[column])}" for point in curve.points)
@@ -89,7 +92,12 @@ def _axes(across: Scale, up: Scale) -> list[str]:
     for tick in up.ticks():
         parts.append(f'<path d="M{LEFT} {up(tick)}H{right}" stroke="#dddddd"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{up(tick) + 4}" text-anchor="end">{tick:g}</text>')
-    middle, centre = LEFT + INNER_WIDTH / 2, TOP + INNER_HEIGHT / 2
-    parts.append(f'<text x="{middle}" y="{bottom + 34}" text-anchor="middle">requests per channel and hour</text>')
-    parts.append(f'<text transform="translate(14 {centre}) rotate(-90)" text-anchor="middle">delay, s</text>')
     return parts
+
+
+def _names(panel: Panel) -> list[str]:
+    middle, centre, below = LEFT + INNER_WIDTH / 2, TOP + INNER_HEIGHT / 2, TOP + INNER_HEIGHT + 34
+    return [
+        f'<text x="{middle}" y="{below}" text-anchor="middle">{escape(panel.across)}</text>',
+        f'<text transform="translate(14 {centre}) rotate(-90)" text-anchor="middle">{escape(panel.upwards)}</text>',
+    ]

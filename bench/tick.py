@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +15,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
+from telegram_assistant.domain.polling import PollingRules, observe
+from telegram_assistant.ingest.polling import Capacity, Polling
 from telegram_assistant.ingest.role import calm_collector
 from telegram_assistant.ingest.scheduler import Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.intervals import Intervals
+from telegram_assistant.stores.postgres.rhythms import Rhythms
+from telegram_assistant.stores.sealed import Sealer
 
 NOW = datetime(2026, 1, 14, 12, tzinfo=UTC)  # a Wednesday at noon, when silence is strange
 SIZES = (100, 1_000, 10_000)  # channels
@@ -29,10 +35,12 @@ TICKS = 5  # are measured together: PostgreSQL's CPU time is told in hundredths 
 
 CHANNELS = """
     INSERT INTO channels (id, title, username, requested_from, cursor_id, newest_id, coverage, captured,
-        last_post_at, last_parsed_at, last_success_at, next_visit_at, intervals)
+        last_post_at, last_parsed_at, last_success_at, next_visit_at, intervals,
+        planned_at, plan_price, appetite, rhythm, rhythm_since)
     SELECT n, 'Channel ' || n, 'channel_' || n, 1, 500, 500, '{[1,501)}', 500,
         $2::timestamptz - interval '5 minutes', $2, $2, $2::timestamptz + interval '1 minute',
-        '{"count": 100, "median": 600, "p95": 3600, "ewma": 700}'
+        '{"count": 100, "median": 600, "p95": 3600, "ewma": 700}',
+        $2::timestamptz + interval '1 minute', 5, 0.01 / n, $3::jsonb, $2::timestamptz - interval '20 days'
     FROM generate_series((SELECT count(*) FROM channels) + 1, $1) AS n
 """
 POSTS = """
@@ -72,7 +80,7 @@ def counted(database: AsyncEngine) -> Iterator[list[str]]:
 
 
 class Clockwork:
-    """Scheduler, silence watch and health as the ingest role wires them."""
+    """Scheduler, silence watch, polling and health as the ingest role wires them."""
 
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
@@ -89,7 +97,14 @@ class Clockwork:
             clock=lambda: NOW,
             due=asyncio.Event(),
             watch=silence.check,
+            polling=self._polling(),
         )
+
+    def _polling(self) -> Polling:
+        engines = self._engines
+        capacity = Capacity(TelegramAccounts(engines.database, Sealer("bench")), clock=lambda: NOW)
+        rules = PollingRules(fixed=60)
+        return Polling(Rhythms(engines.database), engines.redis, rules=rules, clock=lambda: NOW, capacity=capacity)
 
     async def cost(self) -> Cost:
         await self._tick()  # plans and caches are warm in a process that ticks all day
@@ -116,15 +131,22 @@ async def _measure() -> list[Figure]:
     async with started_engines() as engines:
         calm_collector()
         clockwork = Clockwork(engines)
+        rhythm = _rhythm()
         by_channels, by_history = {}, {}
         for count in SIZES:
-            await _fill(engines, CHANNELS, count, NOW)
+            await _fill(engines, CHANNELS, count, NOW, rhythm)
             by_channels[count] = await clockwork.cost()
         for count in HISTORIES:
             await _fill(engines, POSTS, count, SIZES[-1], NOW)
             by_history[count] = await clockwork.cost()
     _write_table(by_channels, by_history)
     return _figures(by_channels, by_history)
+
+
+def _rhythm() -> str:
+    """Of twenty days with a post every ten minutes or so: no sum is empty."""
+    posts = [NOW - timedelta(seconds=611 * number) for number in range(20 * 24 * 6)]
+    return json.dumps(observe(None, posts, NOW).to_json())
 
 
 async def _fill(engines: Engines, statement: str, *values: object) -> None:

@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from telegram_assistant import __version__
-from telegram_assistant.app import run_ingest, run_up
-from telegram_assistant.commands import accounts, channels
+from telegram_assistant.app import run_ingest, run_up, run_worker
+from telegram_assistant.commands import accounts, channels, dead_letters
+from telegram_assistant.commands.explain import explain_channel
 from telegram_assistant.commands.simulate import simulate
+from telegram_assistant.commands.trace import trace
 from telegram_assistant.config import load_settings
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.log import configure_logging
@@ -44,8 +46,19 @@ def ingest() -> None:
     asyncio.run(run_ingest(settings, Steps(Console())))
 
 
+@app.command(epilog="Example: WORKER_HEALTH_PORT=8014 tga worker")
+def worker() -> None:
+    """Run only the stages of the pipeline: a second one shares the work of the first, and takes over when it dies."""
+    settings = load_settings()
+    configure_logging(json=settings.log_format == "json", level=settings.log_level)
+    asyncio.run(run_worker(settings, Steps(Console())))
+
+
+channels.app.command("explain", epilog="Example: tga channels explain @durov --json")(explain_channel)
 app.add_typer(channels.app, name="channels")
 app.add_typer(accounts.app, name="accounts")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.command(epilog="Example: tga trace https://t.me/durov/42")(trace)
 app.command(epilog="Example: tga login --phone +79990000000")(accounts.login)
 app.command(epilog="Example: tga parse @durov")(channels.parse)
 app.command(epilog="Example: tga ledger @durov --json")(channels.ledger)

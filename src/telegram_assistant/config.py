@@ -58,9 +58,23 @@ class Settings(BaseSettings):
 
     # Demo (used only while no Telegram account is configured)
     tga_demo_seed: int = Field(7, description="Seed of the demo world.")
+    tga_demo_pages_port: int = Field(
+        8012,
+        ge=0,
+        le=65535,
+        description="Port of the pages that demo posts link to, at the demo's first start; 0: any.",
+    )
 
     # Scheduler and parser (SPEC 1-2)
     parser_scheduler_interval_sec: float = Field(300, gt=0, description="Seconds between ticks.")
+    feature_predictive_polling_enabled: bool = Field(
+        default=True,
+        description="On: each channel is visited when its rhythm says so, with as many requests as visiting all of them"
+        " on every tick would use. Off: every channel on every tick.",
+    )
+    polling_bound_sec: float = Field(
+        3600, ge=1, description="Longest time in seconds between two visits of a channel, however quiet it is."
+    )
     feature_incremental_parsing_enabled: bool = Field(
         default=True, description="Off: historical mode with a 24 h window."
     )
@@ -98,6 +112,60 @@ class Settings(BaseSettings):
 
     # Pipeline (SPEC 4, 8)
     tagging_min_chars: int = Field(80, ge=0, description="Shorter posts are not tagged.")
+    worker_health_host: str = Field("127.0.0.1", description="Address the health server of tga worker listens on.")
+    worker_health_port: int = Field(8013, ge=0, le=65535, description="Port of the health server of tga worker.")
+
+    # Models: local needs nothing; gigachat and openai need their settings below
+    ai_tag_provider: Literal["local", "gigachat", "openai"] = Field("local", description="Who finds tags and topics.")
+    ai_vision_provider: Literal["local", "gigachat", "openai"] = Field("local", description="Who describes pictures.")
+    ai_embed_provider: Literal["local", "gigachat", "openai"] = Field("local", description="Who makes vectors.")
+    ai_answer_provider: Literal["local", "gigachat", "openai"] = Field("local", description="Who answers questions.")
+    ai_topics_file: Path | None = Field(None, description="A taxonomy of yours (TOML); empty: ours.")
+    ai_timeout_sec: float = Field(60, gt=0, description="Seconds that a remote model has for an answer.")
+    gigachat_credentials: SecretStr | None = Field(None, description="Authorization key of your GigaChat account.")
+    gigachat_scope: str = Field("GIGACHAT_API_PERS", description="GIGACHAT_API_PERS, _B2B or _CORP.")
+    gigachat_base_url: str | None = Field(None, description="Another address of GigaChat's API.")
+    gigachat_auth_url: str | None = Field(None, description="Another address of GigaChat's tokens.")
+    gigachat_ca_file: Path | None = Field(None, description="Certificates that GigaChat's are signed with, as PEM.")
+    gigachat_model: str = Field("GigaChat-2", description="For tags and answers.")
+    gigachat_vision_model: str = Field("GigaChat-2-Max", description="For pictures.")
+    gigachat_embedding_model: str = Field("Embeddings", description="For vectors.")
+    gigachat_embedding_size: int = Field(1024, ge=1, description="Numbers in its vectors.")
+    openai_base_url: str | None = Field(
+        None, description="Any compatible server, e.g. http://127.0.0.1:11434/v1 (Ollama); empty: none."
+    )
+    openai_api_key: SecretStr | None = Field(None, description="Its key, if it wants one.")
+    openai_ca_file: Path | None = Field(None, description="Certificates that its are signed with, as PEM.")
+    openai_model: str = Field("gpt-4o-mini", description="For tags and answers.")
+    openai_vision_model: str = Field("gpt-4o-mini", description="For pictures.")
+    openai_embedding_model: str = Field("text-embedding-3-small", description="For vectors.")
+    openai_embedding_size: int = Field(1536, ge=1, description="Numbers in its vectors.")
+    ai_price_per_1k_in: float = Field(0, ge=0, description="Price of a thousand tokens to a remote model.")
+    ai_price_per_1k_out: float = Field(0, ge=0, description="Price of a thousand tokens from it.")
+
+    # Vision (SPEC 4.3)
+    vision_policy_file: Path | None = Field(None, description="Which pictures are looked at, by whom; empty: ours.")
+    vision_tokens_per_day: int = Field(250_000, ge=0, description="Tokens of a remote model per tenant and day.")
+    vision_max_concurrency: int = Field(3, ge=1, description="Pictures of a tenant that are looked at once.")
+    vision_nsfw_enabled: bool = Field(default=True, description="Off: no NSFW score.")
+    tessdata_prefix: Path | None = Field(None, description="Folder with rus.traineddata and eng.traineddata.")
+
+    # Crawling (SPEC 4.7, 4.8)
+    crawl_rules_file: Path | None = Field(None, description="Which links are read; empty: ours.")
+    crawl_reader: Literal["web", "crawl4ai"] = Field("web", description="crawl4ai needs the extra of that name.")
+    crawl_per_tenant_day: int = Field(300, ge=0, description="Pages per tenant and day.")
+    crawl_per_domain_hour: int = Field(60, ge=0, description="Pages per site and hour.")
+    crawl_pause_sec: float = Field(1, ge=0, description="Seconds between two pages of one host.")
+    crawl_timeout_sec: float = Field(20, gt=0, description="Seconds for one page, redirects included.")
+    crawl_contact: str = Field("", description="Where the owner of a site can complain, in our User-Agent.")
+
+    # Indexes (SPEC 4.9)
+    qdrant_url: str | None = Field(None, description="A Qdrant of yours, e.g. http://host:6333; empty: in the folder.")
+    qdrant_api_key: SecretStr | None = Field(None, description="Its key.")
+    neo4j_url: str | None = Field(None, description="A Neo4j 5 of yours, e.g. neo4j://host:7687; empty: in the folder.")
+    neo4j_user: str = Field("neo4j", description="Who we are to Neo4j.")
+    neo4j_password: SecretStr | None = Field(None, description="And the password.")
+    neo4j_database: str = Field("neo4j", description="Its database.")
 
     # Health and logs (SPEC 6)
     ingest_health_host: str = Field("127.0.0.1", description="Address the health server listens on.")

@@ -1,71 +1,115 @@
 """The demo: a simulated Telegram for who has no account yet. The rest of the system knows only its address.
 
 The world is the same after a restart: it is made anew from its seed and the moment of its birth, and what happened
-since then happens again before the server opens.
+since then happens again before the server opens. The pages that its posts link to are served beside it, on a port that
+is chosen at its birth, because the links have it in them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.config import Settings
+from telegram_assistant.log import get_logger
+from telegram_simulator.archive import Archive
 from telegram_simulator.generate import demo_world
 from telegram_simulator.life import Life
+from telegram_simulator.pages import HOST, Pages, free_port
 from telegram_simulator.server import Simulator
+from telegram_simulator.texts import LINK_HOST
 
 API_ID = "1"
 POSTS_PER_HOUR = 180.0  # of all channels together: something new every twenty seconds
 GROWTH = timedelta(minutes=10)
+PAGES_PORT = 8012  # where it is free
+PAGES_KEY = "demo_pages"  # beside the settings in what `Demo.telegram` announces
+
+T = TypeVar("T")
+log = get_logger(__name__)
 
 
 class Demo:
-    """Simulator and life of the demo world, as one supervised job."""
+    """Simulator, life and pages of the demo world, as one supervised job. `pages_port` matters at its birth only."""
 
-    def __init__(self, home: Path, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, home: Path, *, clock: Callable[[], datetime], pages_port: int = PAGES_PORT) -> None:
         self._home = home
-        self._clock = clock
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._world = demo_world(now=self._born())
-        self._life = Life(self._world, seed=1, rate=POSTS_PER_HOUR, growth=GROWTH)
+        born, port = _birth(home, clock, pages_port)
+        archive = Archive()
+        host = LINK_HOST if port is None else f"http://{HOST}:{port}"
+        self._world = demo_world(now=born, link_host=host, archive=archive)
+        self._life = Life(self._world, seed=1, rate=POSTS_PER_HOUR, growth=GROWTH, link_host=host, archive=archive)
         self._life.step(clock())
         self._simulator = Simulator(self._world, state_path=home / "sessions.json")
+        self._pages = None if port is None else Pages(self._world, archive, link_host=host, port=port)
+        self._pages_open = False
 
     async def run(self, task: Task) -> None:
-        async with self._simulator:
+        async with self._simulator, self._open_pages():
             task.ready()
             await self._life.run()
 
     def telegram(self) -> dict[str, str]:
-        """The settings that lead to the simulator; call it when the job is ready."""
+        """The settings that lead to the simulator, and where the pages are; call it when the job is ready."""
         key = self._home / "key.pem"
         key.write_text(self._simulator.public_key_pem, encoding="ascii")
+        pages = self.pages_address
         return {
             "telegram_api_id": API_ID,
             "telegram_api_hash": "demo",
             "telegram_session": self._simulator.session(),
             "telegram_server": self._simulator.address,
             "telegram_rsa_key": str(key),
+            **({} if pages is None else {PAGES_KEY: f"{pages[0]}:{pages[1]}"}),
         }
+
+    @property
+    def pages_address(self) -> tuple[str, int] | None:
+        """Where the pages are served now. None: nowhere, and whatever else listens there must not be read."""
+        return (HOST, self._pages.port) if self._pages is not None and self._pages_open else None
 
     @property
     def usernames(self) -> list[str]:
         """The channels that a visitor is shown around in."""
         return [channel.username for channel in self._world.channels.values() if channel.username and not channel.group]
 
-    def _born(self) -> datetime:
-        path = self._home / "born.json"
+    @asynccontextmanager
+    async def _open_pages(self) -> AsyncIterator[None]:
+        """Without its pages the demo is poorer, but it works."""
+        if self._pages is None:
+            yield
+            return
         try:
-            return msgspec.json.decode(path.read_bytes(), type=datetime)
-        except FileNotFoundError:
-            born = self._clock().replace(microsecond=0)
-            path.write_bytes(msgspec.json.encode(born))
-            return born
+            await self._pages.start()
+        except OSError as exc:
+            log.warning(
+                "demo_without_pages",
+                address=f"{HOST}:{self._pages.port}",
+                error=str(exc),
+                todo="stop what uses that port and start again, or set TGA_DATA_DIR to an empty folder for a new demo",
+            )
+            yield
+            return
+        self._pages_open = True
+        try:
+            yield
+        finally:
+            self._pages_open = False
+            await self._pages.stop()
+
+
+def pages_in(telegram: dict[str, str]) -> tuple[str, int] | None:
+    """Where the pages are of a demo that announced this."""
+    host, _, port = telegram.get(PAGES_KEY, "").rpartition(":")
+    return (host, int(port)) if host else None
 
 
 def with_telegram(settings: Settings, telegram: dict[str, str]) -> Settings:
@@ -73,6 +117,33 @@ def with_telegram(settings: Settings, telegram: dict[str, str]) -> Settings:
     return Settings.model_validate({**settings.model_dump(), **telegram})
 
 
-async def make_demo(home: Path, *, clock: Callable[[], datetime]) -> Demo:
+async def make_demo(home: Path, *, clock: Callable[[], datetime], pages_port: int = PAGES_PORT) -> Demo:
     """In a thread: making a world takes a second, and the health page should answer meanwhile."""
-    return await asyncio.to_thread(lambda: Demo(home, clock=clock))
+    return await asyncio.to_thread(lambda: Demo(home, clock=clock, pages_port=pages_port))
+
+
+def _birth(home: Path, clock: Callable[[], datetime], pages_port: int) -> tuple[datetime, int | None]:
+    """The moment of birth and the port of the pages, from the first start on. No port: it is older than pages are."""
+    born_path, port_path = home / "born.json", home / "pages.json"
+    born, port = _remembered(born_path, datetime), _remembered(port_path, int)
+    if born is None and port is None:
+        # The port before the moment: after a kill in between this is still a world with pages.
+        port = free_port(pages_port)
+        _remember(port_path, port)
+    if born is None:
+        born = clock().replace(microsecond=0)
+        _remember(born_path, born)
+    return born, port
+
+
+def _remembered(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+
+
+def _remember(path: Path, value: object) -> None:
+    draft = path.with_suffix(".new")
+    draft.write_bytes(msgspec.json.encode(value))
+    draft.replace(path)

@@ -38,7 +38,17 @@ def configure_logging(*, json: bool, level: str, stream: TextIO | None = None) -
     root.handlers[:] = [handler]
     root.setLevel(level)
     # Telethon and the web server say at INFO what we count ourselves.
-    for noisy in ("telethon", "uvicorn", "alembic", "sqlalchemy"):
+    for noisy in (
+        "telethon",
+        "uvicorn",
+        "alembic",
+        "sqlalchemy",
+        "pymorphy3",
+        "httpx",
+        "httpcore",
+        "neo4j",
+        "trafilatura",
+    ):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

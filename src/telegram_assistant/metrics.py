@@ -55,6 +55,12 @@ INTERARRIVAL = Histogram(
 )
 THRESHOLD = Gauge("adaptive_threshold_seconds", "Silence that is unusual now", ["channel_id"], registry=REGISTRY)
 CHANNEL_GAP = Gauge("channel_gap_seconds", "How long a channel has been silent", ["channel_id"], registry=REGISTRY)
+SILENCE_LOOKS = Counter(
+    "silence_looks_total",
+    "Looks at unusually silent channels: silent, news since the last visit, or a hole that it had missed",
+    ["outcome"],
+    registry=REGISTRY,
+)
 MISSING_DURATION = Gauge(
     "posts_missing_duration_seconds", "The longest silence above its threshold, for older dashboards", registry=REGISTRY
 )
@@ -67,6 +73,9 @@ AUDIT_DISAGREEMENTS = Counter(
     "audit_disagreements_total", "What an audit found and repaired", ["kind"], registry=REGISTRY
 )
 COVERAGE = Gauge("ledger_coverage_percent", "Known share of the requested ids", ["channel_id"], registry=REGISTRY)
+LATE_POSTS = Counter(
+    "ledger_late_posts_total", "Posts that showed where a page had proven nothing, found and stored", registry=REGISTRY
+)
 LIVE_UPDATES = Counter("live_updates_total", "Updates that Telegram pushed", ["kind"], registry=REGISTRY)
 BACKFILL_JOBS = Counter("backfill_jobs_total", "Backfills of a channel", ["channel_id", "status"], registry=REGISTRY)
 
@@ -82,3 +91,69 @@ ACCOUNTS = Gauge("telegram_accounts", "Accounts by what they are good for", ["st
 MEDIA_FILES = Counter("media_files_total", "Files of posts by what became of them", ["status"], registry=REGISTRY)
 MEDIA_BYTES = Counter("media_bytes_total", "Bytes of files that were downloaded", registry=REGISTRY)
 MEDIA_PENDING = Gauge("media_pending_files", "Files that wait for their download", registry=REGISTRY)
+
+# The pipeline (SPEC 4.11, 8)
+POSTS_PROCESSED = Counter(
+    "posts_processed_total", "Events that a stage dealt with", ["stage", "success"], registry=REGISTRY
+)
+STAGE_EVENTS = Counter("stage_events_total", "Events by how they ended", ["stage", "outcome"], registry=REGISTRY)
+STAGE_DURATION = Histogram(
+    "stage_batch_duration_seconds",
+    "How long a stage took for a batch",
+    ["stage"],
+    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120),
+    registry=REGISTRY,
+)
+STREAM_PENDING = Gauge(
+    "stream_pending_size", "Entries delivered and not acknowledged", ["stream", "group"], registry=REGISTRY
+)
+STREAM_LAG = Gauge("stream_consumer_lag", "Entries not yet delivered", ["stream", "group"], registry=REGISTRY)
+STAGE_OLDEST = Gauge("stage_oldest_waiting_seconds", "Age of what waits longest", ["stage"], registry=REGISTRY)
+STAGE_WAITING = Gauge("stage_waiting_events", "Events that are tried again later", ["stage"], registry=REGISTRY)
+DEAD_LETTERS = Gauge("dead_letters", "Dead letters that nobody replayed or dropped", ["stage"], registry=REGISTRY)
+
+# Models
+AI_REQUESTS = Counter(
+    "ai_requests_total", "Calls of a model by how they ended", ["provider", "ability", "outcome"], registry=REGISTRY
+)
+AI_TOKENS = Counter(
+    "ai_tokens_total", "Tokens that models took", ["provider", "ability", "direction"], registry=REGISTRY
+)
+AI_LATENCY = Histogram(
+    "ai_latency_seconds",
+    "How long a call of a model took, its repetitions included",
+    ["provider", "ability"],
+    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+    registry=REGISTRY,
+)
+AI_BLOCKED = Gauge(
+    "ai_blocked", "1 while a model waits for a person to act", ["provider", "ability"], registry=REGISTRY
+)
+
+# Crawling
+CRAWL_PAGES = Counter("crawl_pages_total", "Pages asked for, by what became of them", ["outcome"], registry=REGISTRY)
+CRAWL_BYTES = Counter("crawl_bytes_total", "Bytes of pages as they came over the wire", registry=REGISTRY)
+CRAWL_SECONDS = Histogram(
+    "crawl_page_seconds",
+    "From asking for a page to its text, waits for politeness included",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40),
+    registry=REGISTRY,
+)
+CRAWL_READERS_LOST = Counter(
+    "crawl_readers_lost_total", "Reader processes that a page killed", ["reason"], registry=REGISTRY
+)
+
+# Vision
+WORKER_DEATHS = Counter(
+    "worker_deaths_total", "Worker processes that died or took too long", ["worker", "reason"], registry=REGISTRY
+)
+VISION_BUDGET_SPENT = Gauge(
+    "vision_budget_spent_tokens",
+    "Tokens for pictures since midnight UTC, reserved ones too",
+    ["tenant"],
+    registry=REGISTRY,
+)
+VISION_BUDGET_REFUSED = Counter(
+    "vision_budget_refused_total", "Pictures that the budget put off", ["reason"], registry=REGISTRY
+)
+SWEPT = Counter("posts_published_again_total", "Posts found missing and told of again", ["kind"], registry=REGISTRY)

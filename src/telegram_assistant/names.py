@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 # Streams (SPEC 4): the event `posts.parsed` travels on `stream:posts:parsed`, and so on.
 POSTS_PARSED = "posts.parsed"
 ALBUMS_PARSED = "albums.parsed"
 POSTS_DELETED = "posts.deleted"
+MEDIA_SETTLED = "media.settled"
+POSTS_VISION_ANALYZED = "posts.vision.analyzed"
+POSTS_TAGGED = "posts.tagged"
+POSTS_CRAWL = "posts.crawl"
+POSTS_ENRICHED = "posts.enriched"
+POSTS_INDEXED = "posts.indexed"
+ALBUM_ASSEMBLED = "album.assembled"
+
+# Stages (SPEC 4): each is the name of a consumer group too.
+TELETHON_INGEST = "telethon-ingest"
+POST_PERSISTENCE = "post_persistence"
+VISION_ANALYSIS = "vision_analysis"
+RETAGGING = "retagging"
+TAGGING = "tagging"
+TAG_PERSISTENCE = "tag_persistence"
+CRAWL_TRIGGER = "crawl_trigger"
+ENRICHMENT = "enrichment"
+INDEXING = "indexing"
+ALBUM_ASSEMBLER = "album_assembler"
 
 SCHEDULER_LOCK = "scheduler:lock"
 SCHEDULER_LAST_TICK = "scheduler:last_tick"  # ISO datetime of the last tick, for health in every process
+POLLING_PRICE = "polling:price"  # JSON: what a request is worth, and what is left of the budget
+POLLING_LOOKS = "polling:looks"  # visits of all processes, ever
 
 
 def stream(event: str) -> str:
@@ -40,3 +62,25 @@ def backfill_lock(channel_id: int) -> str:
 
 def backfill_job(channel_id: int, window_start: datetime) -> str:
     return f"backfill_job:{channel_id}:{window_start.isoformat()}"
+
+
+def waiting(stage: str) -> str:
+    """Events that a stage will try again: a sorted set by the time they are due; their content is in a hash."""
+    return f"waiting:{stage}"
+
+
+def waiting_events(stage: str) -> str:
+    return f"waiting:{stage}:events"
+
+
+def waiting_taken(stage: str) -> str:
+    """How often each was taken up, so that one that ends its process is found out."""
+    return f"waiting:{stage}:taken"
+
+
+def album_state(album_id: UUID) -> str:
+    return f"album:{album_id}"
+
+
+ALBUM_DEADLINES = "albums:deadlines"
+REEMBED_LOCK = "lock:reembed"

@@ -61,6 +61,7 @@ class Runtime:
     running: Running
     joined: bool  # the engines belong to a `tga up` that was there before
     clock: Callable[[], datetime] = utc_now
+    crawl_allowed: frozenset[tuple[str, int]] = frozenset()  # addresses on loopback: the demo's own pages
 
     @property
     def demo(self) -> bool:

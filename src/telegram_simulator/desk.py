@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
+from telegram_simulator.archive import Archive
 from telegram_simulator.documents import MIMES, plan_paper
 from telegram_simulator.draft import CAPTION_LIMIT, POST_LIMIT, Written
 from telegram_simulator.model import Channel, File, Forward, Kind, Message, Poll, Service
@@ -26,6 +27,7 @@ class Wire:
     largest_document: int = 64 * 1024
     stories: deque[Story] = field(default_factory=lambda: deque(maxlen=80))
     posts: deque[tuple[Channel, int]] = field(default_factory=lambda: deque(maxlen=120))
+    archive: Archive | None = None  # where all stories are kept, if anybody wants them later
     first_story: int = 1
     count: int = 0
 
@@ -33,6 +35,8 @@ class Wire:
         story = new_story(rng, topic, self.first_story + self.count, channel_id, date)
         self.count += 1
         self.stories.append(story)
+        if self.archive is not None:
+            self.archive.add(story)
         return story
 
 

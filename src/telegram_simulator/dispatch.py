@@ -35,6 +35,7 @@ _WRAPPERS = (
     functions.InvokeAfterMsgRequest,
     functions.InvokeAfterMsgsRequest,
 )
+_LOST = {"lose_newest", "lose_middle", "lose_oldest"}
 _SECRET = {"phone_code", "api_hash", "password", "phone_code_hash"}
 
 
@@ -98,6 +99,16 @@ def _short(request: Any) -> str:
     return " ".join(parts)
 
 
+def _spoil(result: Any, fault: Fault) -> None:
+    """What a fault does to an answer. Pages are newest first; one of fewer than three messages stays whole."""
+    if fault.action == "truncate_file" and isinstance(result, types.upload.File):
+        result.bytes = result.bytes[: len(result.bytes) // 2]
+    elif fault.action in _LOST and isinstance(result, types.messages.ChannelMessages):
+        part = len(result.messages) // 3
+        start = {"lose_newest": 0, "lose_middle": part, "lose_oldest": len(result.messages) - part}[fault.action]
+        del result.messages[start : start + part]
+
+
 class Dispatcher:
     """Executes requests against the backend and writes down what came of them."""
 
@@ -146,8 +157,8 @@ class Dispatcher:
         if user is not None and user.banned:
             raise RpcError(401, "USER_DEACTIVATED_BAN")
         result = handler(Call(self._on, key_id, user), request)
-        if fault is not None and fault.action == "truncate_file" and isinstance(result, types.upload.File):
-            result.bytes = result.bytes[: len(result.bytes) // 2]
+        if fault is not None:
+            _spoil(result, fault)
         return result
 
     def _break(self, request: Any, fault: Fault) -> None:

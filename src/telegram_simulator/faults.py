@@ -22,6 +22,9 @@ RPC_ACTIONS = {
     "silence": "execute nothing, never answer, keep the connection",
     "expire_references": "make file references invalid first: of the file asked for, else of all files",
     "truncate_file": "answer upload.getFile with half of the bytes",
+    "lose_newest": "answer a page of messages without the newest third of them",
+    "lose_middle": "answer a page of messages without the middle third of them",
+    "lose_oldest": "answer a page of messages without the oldest third of them",
 }
 PUSH_ACTIONS = {
     "push_lose": "never send the update",

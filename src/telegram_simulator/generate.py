@@ -9,6 +9,7 @@ from math import exp
 from random import Random
 from statistics import NormalDist
 
+from telegram_simulator.archive import Archive
 from telegram_simulator.attention import grow_to
 from telegram_simulator.clock import Clock
 from telegram_simulator.desk import Wire
@@ -100,13 +101,14 @@ def demo_world(
     link_host: str = LINK_HOST,
     readers: int = 1,
     clock: Callable[[], datetime] | None = None,
+    archive: Archive | None = None,
 ) -> World:
     """The world to show around: twelve channels, two thirds of them Russian, three days of posts up to now."""
     plans = [
         Plan(title, username, language, topic, temper, 55.0, discussed=topic in ("tech", "city"))
         for title, username, language, topic, temper in DEMO
     ]
-    wire = Wire(link_host=link_host)
+    wire = Wire(link_host=link_host, archive=archive)
     return realise(plans, seed=DEMO_SEED, wire=wire, now=now, days=3, readers=readers, clock=clock)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import defaultdict
 from datetime import datetime
 
@@ -76,7 +76,8 @@ class Index:
 
     def _move(self, ids: list[int], change: Change) -> None:
         if change.kind == "new":
-            ids.extend(change.ids)
+            for message_id in change.ids:
+                insort(ids, message_id)  # one that shows late belongs between others
             return
         for message_id in change.ids:
             place = bisect_left(ids, message_id)

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from itertools import islice
 from time import monotonic
 
+from telegram_simulator.archive import Archive
 from telegram_simulator.attention import grow_to
 from telegram_simulator.clock import Clock
 from telegram_simulator.desk import Wire
 from telegram_simulator.newsroom import Newsroom
 from telegram_simulator.tempers import times
 from telegram_simulator.texts import LINK_HOST
+from telegram_simulator.veil import Veil
 from telegram_simulator.voices import voice_of
 from telegram_simulator.world import World
 
@@ -51,7 +53,8 @@ class Life:
 
     `speed` is how many times faster than real time the world's clock runs; `rate` sets how many arrivals an hour
     (of the world's time) all channels have together, in place of each channel's own; `posts_per_second` is a
-    bound in real time: what is more comes late. Counters move once in every `growth` of real time.
+    bound in real time: what is more comes late. Counters move once in every `growth` of real time. `veil` lets some
+    posts show later than they are dated; `archive` gets every story.
     """
 
     def __init__(
@@ -64,6 +67,8 @@ class Life:
         posts_per_second: float | None = None,
         growth: timedelta = GROWTH_EVERY,
         link_host: str = LINK_HOST,
+        veil: Veil | None = None,
+        archive: Archive | None = None,
     ) -> None:
         if speed <= 0:
             raise ValueError("the speed of a life must be above 0")
@@ -75,8 +80,8 @@ class Life:
         start = self.clock().replace(microsecond=0)
         commenters = [user for user in world.users.values() if user.phone is None]
         # Stories of this life must not be taken for those of the history.
-        wire = Wire(link_host=link_host, first_story=1_000_000_000 + seed * 1_000_000)
-        self._room = Newsroom(world, wire, commenters=commenters, item_gap=ITEM_GAP)
+        wire = Wire(link_host=link_host, archive=archive, first_story=1_000_000_000 + seed * 1_000_000)
+        self._room = Newsroom(world, wire, commenters=commenters, item_gap=ITEM_GAP, veil=veil)
         for channel_id, a_day in self._living(rate).items():
             channel = world.channels[channel_id]
             self._room.open(channel, times(f"{seed}/life/{channel_id}", channel.temper, a_day, start), f"{seed}/life")

@@ -146,6 +146,7 @@ class Channel:
     rate: float = 0.0  # arrivals a day by its temper; 0: it posts no more
     messages: dict[int, Message] = field(default_factory=dict)  # by id, ascending; deleted ones are gone
     deleted: dict[int, Message] = field(default_factory=dict)
+    withheld: dict[int, Message] = field(default_factory=dict)  # have an id, and nobody sees them yet
     newest_id: int = 0  # ids are never used again, so this counts deleted messages too
     pts: int = 1
     changes: list[Change] = field(default_factory=list)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from telegram_simulator.desk import Desk, Wire
 from telegram_simulator.model import Channel, Forward, Message, User
 from telegram_simulator.texts import pick
+from telegram_simulator.veil import Veil
 from telegram_simulator.voices import voice_of
 from telegram_simulator.world import World
 
@@ -23,12 +24,15 @@ LONGEST_DELAY = 2 * 86_400  # seconds after which nobody edits, deletes or comme
 class Newsroom:
     """Runs the desks of a world on one agenda. The world's clock stands at the moment of what happens."""
 
-    def __init__(self, world: World, wire: Wire, *, commenters: list[User], item_gap: float = 0.0) -> None:
+    def __init__(
+        self, world: World, wire: Wire, *, commenters: list[User], item_gap: float = 0.0, veil: Veil | None = None
+    ) -> None:
         self.world = world
         self.wire = wire
         self.arrivals = 0
         self._commenters = commenters
         self._gap = timedelta(seconds=item_gap)  # between the items of an album
+        self._veil = veil
         self._agenda: list[tuple[datetime, int, Action]] = []
         self._entries = 0
         self._at = datetime.min.replace(tzinfo=UTC)
@@ -99,7 +103,11 @@ class Newsroom:
     def _post(self, desk: Desk, message: Message) -> None:
         channel = desk.channel
         message.id = channel.newest_id + 1
-        self.world.post(channel, message)
+        visible_at = None if self._veil is None else self._veil.lifted(channel, message.id, self._at)
+        self.world.post(channel, message, visible_at=visible_at)
+        if visible_at is not None:
+            self.later(visible_at, self._reveal)
+            return
         if message.service is not None:
             if message.service.action == "pin" and message.reply_to in channel.messages:
                 self.world.pin(channel, message.reply_to)
@@ -107,6 +115,9 @@ class Newsroom:
         desk.recent.append(message.id)
         if not channel.private and message.poll is None and message.grouped_id is None:
             self.wire.posts.append((channel, message.id))
+
+    def _reveal(self, at: datetime) -> None:
+        self.world.reveal(at)
 
     def _arrived(self, desk: Desk, messages: list[Message], arrivals: Iterator[datetime], at: datetime) -> None:
         self._plan_changes(desk, messages, at)

@@ -188,6 +188,7 @@ class Simulator:
             return
         if fault is not None and action == "slow":
             await asyncio.sleep(fault.seconds)
+        self.world.reveal()
         body, outcome = self._dispatcher.execute(key_id, request, fault)
         self._dispatcher.note(method, request, user_id, action if action in {"lose", "cut"} else outcome)
         if action == "lose":

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from heapq import heappop, heappush
+from itertools import takewhile
 from typing import TypeAlias
 
 from telegram_simulator.model import Change, Channel, Entity, File, Message, User
@@ -24,6 +26,7 @@ class World:
         self.files: dict[int, File] = {}
         self._usernames: dict[str, Channel | User] = {}
         self._listeners: list[Listener] = []
+        self._veiled: list[tuple[datetime, int, int]] = []  # when it shows, its channel, its id: the next one first
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change; the result takes it off again."""
@@ -52,17 +55,36 @@ class World:
         if username:
             self._usernames[username.lower()] = channel
 
-    def post(self, channel: Channel, message: Message) -> Message:
-        """Add a message. Its id must be above all earlier ones. Dates are whole seconds, as on the wire."""
+    def post(self, channel: Channel, message: Message, *, visible_at: datetime | None = None) -> Message:
+        """Add a message. Its id must be above all earlier ones. Dates are whole seconds, as on the wire.
+
+        With `visible_at` its id and date are taken now, but nobody sees it before that moment: no page, no answer by
+        id, no difference holds it. Then it counts as a change of the channel and is pushed like any other.
+        """
         if message.id <= channel.newest_id:
             raise ValueError(f"message id {message.id} is not above {channel.newest_id} in {channel.title}")
         message.date = message.date.replace(microsecond=0)
         channel.newest_id = message.id
-        channel.messages[message.id] = message
         if message.file is not None:
             self.files[message.file.id] = message.file
-        self._changed(channel, "new", (message.id,))
+        if visible_at is None or visible_at <= self.now():
+            self._show(channel, message)
+        else:
+            channel.withheld[message.id] = message
+            heappush(self._veiled, (visible_at, channel.id, message.id))
         return message
+
+    def reveal(self, until: datetime | None = None) -> int:
+        """Show what was withheld up to a moment, now unless told otherwise; how many messages that are."""
+        shown = 0
+        while self._veiled and self._veiled[0][0] <= (until or self.now()):
+            _, channel_id, message_id = heappop(self._veiled)
+            channel = self.channels[channel_id]
+            message = channel.withheld.pop(message_id, None)
+            if message is not None:  # not deleted meanwhile
+                self._show(channel, message)
+                shown += 1
+        return shown
 
     def edit(
         self,
@@ -85,8 +107,12 @@ class World:
         return message
 
     def delete(self, channel: Channel, ids: Iterable[int]) -> tuple[int, ...]:
-        """Take messages away; those already gone are left out of the answer."""
-        gone = tuple(i for i in ids if i in channel.messages)
+        """Take messages away; those already gone are left out of the answer, and so are those nobody has seen."""
+        wanted = tuple(ids)
+        for i in wanted:
+            if i in channel.withheld:
+                channel.deleted[i] = channel.withheld.pop(i)
+        gone = tuple(i for i in wanted if i in channel.messages)
         for i in gone:
             channel.deleted[i] = channel.messages.pop(i)
         if gone:
@@ -128,6 +154,13 @@ class World:
             for message in channel.messages.values():
                 if message.file is not None and message.file.id in expired:
                     message.changes += 1
+
+    def _show(self, channel: Channel, message: Message) -> None:
+        newer = list(takewhile(lambda i: i > message.id, reversed(channel.messages)))
+        channel.messages[message.id] = message
+        for i in reversed(newer):  # the order stays that of the ids
+            channel.messages[i] = channel.messages.pop(i)
+        self._changed(channel, "new", (message.id,))
 
     def _changed(self, channel: Channel, kind: str, ids: tuple[int, ...]) -> None:
         count = len(ids) if kind == "delete" else 1

@@ -16,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.migrate import alembic_config, migrate
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER, metadata
+from telegram_assistant.stores.postgres.schema import metadata
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
 pytestmark = pytest.mark.integration
 

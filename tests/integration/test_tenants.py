@@ -10,24 +10,25 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import BigInteger, Column, DateTime, Integer, LargeBinary, Table, Text, insert, select, text
+from sqlalchemy import BigInteger, Column, DateTime, Float, Integer, LargeBinary, Table, Text, insert, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.dialects.postgresql import UUID as UUID_COLUMN
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.stores.postgres.database import TENANT_ROLE, as_tenant
-from telegram_assistant.stores.postgres.tables import metadata
+from telegram_assistant.stores.postgres.schema import metadata
 
 pytestmark = pytest.mark.integration
 
 NOBODY: frozenset[str] = frozenset()
-PRIVATE_TO_THE_SYSTEM = {"outbox"}
+PRIVATE_TO_THE_SYSTEM = {"outbox", "model_results"}
 NUMBERS = count(1000)
 MADE_UP: dict[type, Any] = {
     UUID_COLUMN: uuid4,
     BigInteger: lambda: next(NUMBERS),
     Integer: lambda: next(NUMBERS),
+    Float: lambda: 1.5,
     Text: lambda: f"text {next(NUMBERS)}",
     DateTime: lambda: datetime.now(UTC),
     LargeBinary: lambda: b"sealed",
@@ -102,7 +103,7 @@ async def add_channel(
     for name in seers:
         await subscribe(world, connection, name, channel)
     keys: dict[str, Any] = {"channels": channel}
-    for name in ("media_objects", "posts", "media_groups"):
+    for name in ("media_objects", "posts", "media_groups", "web_pages"):
         keys[name] = await world.add(connection, tables[name], seers, **referring(tables[name], keys))
     for table in metadata.sorted_tables:
         if table.name not in keys and "tenant_id" not in table.columns and referring(table, keys):

@@ -292,3 +292,24 @@ async def test_progress_moves_the_clock(supervisor: Supervisor) -> None:
     assert task.shown_state(datetime.now(UTC)) is TaskState.STUCK
     task.progress()
     assert task.shown_state(datetime.now(UTC)) is TaskState.OK
+
+
+async def test_a_stop_that_was_swallowed_is_heard_at_the_next_progress() -> None:
+    """As asyncio.wait_for swallows it before Python 3.12."""
+    swallowed = asyncio.Event()
+
+    async def deaf(task: Task) -> None:
+        task.ready()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            swallowed.set()
+        while True:
+            task.progress()
+            await asyncio.sleep(0)
+
+    supervisor = Supervisor()
+    await supervisor.start("deaf", deaf)
+    async with asyncio.timeout(10):
+        await supervisor.stop()
+    assert swallowed.is_set()

@@ -21,6 +21,10 @@ class Identity:
     model: str
     prompt: str = ""  # version of the prompt
 
+    def __str__(self) -> str:
+        """As keys of caches and collections have it."""
+        return f"{self.provider}|{self.model}|{self.prompt}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:

@@ -10,12 +10,36 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from telegram_assistant.domain.events import AlbumParsed, Event, PostDeleted, PostParsed
-from telegram_assistant.errors import Reject
-from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
+from telegram_assistant.domain import events
+from telegram_assistant.domain.events import Event
+from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.names import (
+    ALBUM_ASSEMBLED,
+    ALBUMS_PARSED,
+    MEDIA_SETTLED,
+    POSTS_CRAWL,
+    POSTS_DELETED,
+    POSTS_ENRICHED,
+    POSTS_INDEXED,
+    POSTS_PARSED,
+    POSTS_TAGGED,
+    POSTS_VISION_ANALYZED,
+)
 
 FIELD = "events"
-EVENTS: dict[str, type[Event]] = {POSTS_PARSED: PostParsed, POSTS_DELETED: PostDeleted, ALBUMS_PARSED: AlbumParsed}
+EVENTS: dict[str, type[Event]] = {
+    POSTS_PARSED: events.PostParsed,
+    POSTS_DELETED: events.PostDeleted,
+    ALBUMS_PARSED: events.AlbumParsed,
+    MEDIA_SETTLED: events.MediaSettled,
+    POSTS_VISION_ANALYZED: events.PostVisionAnalyzed,
+    POSTS_TAGGED: events.PostTagged,
+    POSTS_CRAWL: events.PostCrawl,
+    POSTS_ENRICHED: events.PostEnriched,
+    POSTS_INDEXED: events.PostIndexed,
+    ALBUM_ASSEMBLED: events.AlbumAssembled,
+}
+NAMES = {kind: name for name, kind in EVENTS.items()}
 
 E = TypeVar("E", bound=Event)
 
@@ -26,14 +50,17 @@ _decoders: dict[type[Event], msgspec.json.Decoder[Any]] = {
 }
 
 
-def encode(events: Sequence[Event | msgspec.Raw]) -> bytes:
-    return _encoder.encode(events)
+def encode(batch: Sequence[Event | msgspec.Raw]) -> bytes:
+    return _encoder.encode(batch)
 
 
 def decode(kind: type[E], payload: bytes | str) -> list[E]:
     """Raises Reject for what no version of ours has written."""
     try:
-        events: list[E] = _decoders[kind].decode(payload)
-    except msgspec.MsgspecError as exc:
+        batch: list[E] = _decoders[kind].decode(payload)
+    except (msgspec.MsgspecError, RecursionError) as exc:  # nested deeper than any event
         raise Reject(f"not a batch of {kind.__name__}: {exc}") from exc
-    return events
+    newer = [event for event in batch if event.schema_version > events.SCHEMA_VERSION]
+    if newer:
+        raise Retry(f"{kind.__name__} of version {newer[0].schema_version} is newer than this program: upgrade it")
+    return batch

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError
 
 from telegram_assistant.bus.codec import FIELD, encode
@@ -26,8 +27,13 @@ class Publisher:
         """Raises Retry when Redis is away: what was not published stays in the outbox."""
         try:
             async with self._redis.pipeline(transaction=False) as pipe:
-                for start in range(0, len(events), EVENTS_PER_ENTRY):
-                    _ = pipe.xadd(stream(event), {FIELD: encode(events[start : start + EVENTS_PER_ENTRY])})
+                add_to(pipe, event, events)
                 await pipe.execute()
         except (RedisError, OSError) as exc:
             raise Retry(f"Redis does not take events: {exc}") from exc
+
+
+def add_to(pipe: Pipeline, event: str, events: Sequence[Event | Raw]) -> None:
+    """In somebody's pipeline or transaction."""
+    for start in range(0, len(events), EVENTS_PER_ENTRY):
+        _ = pipe.xadd(stream(event), {FIELD: encode(events[start : start + EVENTS_PER_ENTRY])})

@@ -47,6 +47,7 @@ class Task:
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     last_progress: datetime | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
+    runner: asyncio.Task[Any] | None = None
 
     def ready(self) -> None:
         """The job is up: whoever waits for it may go on."""
@@ -55,8 +56,14 @@ class Task:
         self.progress()
 
     def progress(self) -> None:
-        """The job did a piece of its work. Being alive is not enough to be healthy."""
+        """The job did a piece of its work. Being alive is not enough to be healthy.
+
+        A stop that was swallowed on the way is heard here: asyncio.wait_for does that before Python 3.12 when its work
+        ends in the same moment, and the Redis client uses it for every command.
+        """
         self.last_progress = datetime.now(UTC)
+        if self.runner is not None and self.runner is asyncio.current_task() and self.runner.cancelling():
+            raise asyncio.CancelledError
 
     def shown_state(self, now: datetime) -> TaskState:
         idle = None if self.last_progress is None else (now - self.last_progress).total_seconds()
@@ -138,7 +145,7 @@ class Supervisor:
 
     async def _run(self, task: Task) -> BaseException:
         """Run the job once and return why it ended; when we are being stopped, end with it."""
-        me = asyncio.current_task()
+        me = task.runner = asyncio.current_task()
         failure: BaseException | None = None
         try:
             await task.job(task)

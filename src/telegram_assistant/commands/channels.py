@@ -150,7 +150,7 @@ def revive(channel: Reference) -> None:
 def priority(
     channel: Reference, value: Annotated[int, typer.Argument(help="Higher is visited first; 0 is usual.")]
 ) -> None:
-    """Say how important a channel is: what is due is visited in this order."""
+    """Say how important a channel is: what is due is visited in this order, and a higher one more often."""
 
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)

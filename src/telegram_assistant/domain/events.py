@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from uuid import UUID
+
+from telegram_assistant.domain.understanding import Entity
 
 SCHEMA_VERSION = 1
 
@@ -56,6 +59,16 @@ class PostDeleted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MediaSettled(Event):
+    """`media.settled`: no file of the post is waited for any more: each is stored, left out, or given up."""
+
+    tenant_id: UUID
+    channel_id: int
+    post_id: UUID
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlbumParsed(Event):
     """`albums.parsed`: every item of a media group is stored."""
 
@@ -68,3 +81,89 @@ class AlbumParsed(Event):
     caption_text: str
     post_ids: tuple[UUID, ...]
     posted_at: datetime
+
+
+class Trigger(StrEnum):
+    """Why a post was tagged."""
+
+    INITIAL = "initial"
+    VISION_RETAG = "vision_retag"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostVisionAnalyzed(Event):
+    """`posts.vision.analyzed`: every picture of a post was looked at, or left out for a reason that is stored."""
+
+    tenant_id: UUID
+    channel_id: int
+    post_id: UUID
+    content_hash: str
+    pictures: int  # that were looked at
+    left_out: int
+    grouped_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostTagged(Event):
+    """`posts.tagged`: what a model made of the words of a post."""
+
+    tenant_id: UUID
+    channel_id: int
+    post_id: UUID
+    content_hash: str
+    tags: tuple[str, ...]
+    tags_hash: str  # SHA-256 of the sorted set
+    topics: tuple[str, ...]
+    entities: tuple[Entity, ...]
+    language: str
+    provider: str
+    model: str
+    latency_ms: float
+    trigger: Trigger
+    urls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostCrawl(PostTagged):
+    """`posts.crawl`: these links of the post deserve reading. Carries the tags on, for indexing waits for neither."""
+
+    links: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostEnriched(PostTagged):
+    """`posts.enriched`: the post is ready for the indexes; `pages` were read, or there was nothing to read."""
+
+    pages: tuple[str, ...] = ()  # canonical addresses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostIndexed(Event):
+    """`posts.indexed`: the post can be found."""
+
+    tenant_id: UUID
+    channel_id: int
+    post_id: UUID
+    content_hash: str
+    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlbumAssembled(Event):
+    """`album.assembled`: what the pictures of an album show together."""
+
+    tenant_id: UUID
+    channel_id: int
+    album_id: UUID
+    post_id: UUID  # the one that carries the album's caption and its entry in the indexes
+    items_count: int
+    items_analyzed: int
+    partial: bool  # the time ran out before every item was looked at
+    vision_summary: str
+    vision_labels: tuple[str, ...]
+    vision_ocr_text: str
+    has_meme: bool
+    has_text: bool
+    assembly_lag_seconds: float

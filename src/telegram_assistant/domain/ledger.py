@@ -222,7 +222,8 @@ def page_proves(after_id: int, ids: Collection[int], *, limit: int, reached_end:
     """Which ids a page proves that was read oldest first, with at most `limit` messages whose ids are > `after_id`.
 
     The page holds the lowest existing ids after `after_id`, hence every id between that and its last one is
-    either in it or empty. What lies beyond the last id it proves only if it was the end of the history.
+    either in it or empty. What lies beyond the last id it proves only if it was the end of the history. A page with
+    room left before the end proves what it shows and no more: messages were left out of it, and nobody knows which.
 
     `newest_id` must have been known before the page was asked for. A post that arrived while the page was under
     way is not in it, and would be taken for an empty id for ever.
@@ -235,9 +236,10 @@ def page_proves(after_id: int, ids: Collection[int], *, limit: int, reached_end:
         # At the top Telegram fills a page up with older messages; the source has to drop them before.
         raise ValueError(f"a page after {after_id} holds {min(ids)}: it is not the answer to this request")
 
+    if 0 < len(ids) < limit and not reached_end:
+        return Coverage.of_ids(ids)
     last = max(ids, default=after_id)
-    # A short page is no sign of the end: servers may answer with fewer messages than asked. An empty one is,
-    # for with a limit of at least 1 a message after `after_id` would have been in it.
+    # An empty page is a sign of the end: with a limit of at least 1 a message after `after_id` would have been in it.
     if reached_end or not ids:
         # The last id can be above the newest that was known (a new post), or below it (the newest were deleted).
         last = max(last, newest_id)

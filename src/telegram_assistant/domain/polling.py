@@ -28,8 +28,10 @@ from telegram_assistant.domain.rhythm import (
 from telegram_assistant.domain.shape import AGES, DAY, HOUR, MINUTE, Shape
 from telegram_assistant.domain.thresholds import MOSCOW
 
-LEAST = 5.0  # seconds between two looks
+LEAST = 5.0  # seconds between two looks, unless the fixed interval is shorter
 FAINT = 0.05  # contagion below this is chance
+DOUBLED_BY = 5  # a priority that is so much higher makes posts count twice
+MOST_PRIORITY = 50  # beyond this it changes only the order of visits
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Forecast:
     called: float = 0.0  # when this many posts a second were called for by those before,
     contagion: float = 0.0  # which calls for so many more in turn
     known: bool = True  # more from its posts than from what we assume of a new channel
+    least: float = LEAST
 
     @classmethod
     def of(
@@ -93,7 +96,8 @@ class Forecast:
         rate *= recent(rhythm, expected_since(rhythm, shape, now, offset))
         contagion = rhythm.contagion if rhythm.posts else 0.0
         called = contagion * rhythm.wake_at(max(0.0, now - rhythm.last)) / WAKE
-        return cls(shape, rate, rhythm.last, offset, now, called, contagion, known=observed >= assumed)
+        known, least = observed >= assumed, min(LEAST, fixed)
+        return cls(shape, rate, rhythm.last, offset, now, called, contagion, known=known, least=least)
 
     def pieces(self, begin: float, end: float) -> Iterator[tuple[float, float, float]]:
         """The time from begin to end in stretches of one rate: from when, until when, posts a second."""
@@ -144,7 +148,7 @@ class Forecast:
             more = posts * length + rate * length * length / 2.0
             if waited + more >= price:
                 wait = (math.sqrt(posts * posts + 2.0 * rate * (price - waited)) - posts) / rate
-                return Plan(max(begin + wait, now + LEAST), posts + rate * wait, reason)
+                return Plan(max(begin + wait, now + self.least), posts + rate * wait, reason)
             waited += more
             posts += rate * length
         return Plan(now + bound, posts, Reason.BOUND)
@@ -170,17 +174,18 @@ class Explanation:
     rules: PollingRules
 
     def sentences(self) -> list[str]:
-        """What `tga channels explain` prints, in the zone of `at`."""
-        said = [f"Next look at {self.at:%H:%M:%S}, in {_span(self.at - self.asked)}: {self._because()}."]
+        """What `tga channels explain` prints, in the zone of `at`. `asked` is the look before."""
+        when = f"{_span(self.at - self.asked)} later, at {self.at:%H:%M:%S %Z}"
+        said = [f"Looked at {self.asked:%H:%M:%S}; the next look is {when}: {self._because()}."]
         if self.silence is None:
             return [*said, "No post of it is known yet."]
         said.append(
-            f"About {self.posts_a_day:.3g} posts a day; now, {self.asked:%A} after {self.asked:%H}:00,"
+            f"About {self.posts_a_day:.3g} posts a day; on {self.asked:%A} after {self.asked:%H}:00"
             f" {self.hour_factor:.2g} times its average; lately {self.recent_factor:.2g} times what was expected."
         )
         said.append(
-            f"Its last post was {_span(self.silence)} ago; that long after one it posts {self.silence_factor:.2g} times"
-            " as often as on average."
+            f"Its last post was {_span(self.silence)} before that look; so long after one it posts"
+            f" {self.silence_factor:.2g} times as often as on average."
         )
         if self.minutes:
             said.append(f"It likes the minutes {', '.join(f':{minute:02}' for minute in self.minutes)}.")
@@ -201,6 +206,11 @@ class Explanation:
                     f"by then {self.waiting:.2g} posts should have come, and have waited {self.price:.2g} s together:"
                     " what a request is worth now"
                 )
+
+
+def weight_of(priority: int) -> float:
+    """How much a channel's posts count beside those of one with the priority 0."""
+    return math.pow(2.0, max(-MOST_PRIORITY, min(MOST_PRIORITY, priority)) / DOUBLED_BY)
 
 
 def observe(

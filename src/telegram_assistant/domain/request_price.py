@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-FIRST_PRICE = 5.0  # seconds of waiting that a request is worth, until the fair price is known
+FIRST_PRICE = 5.0  # seconds of waiting that a request is worth, until the fair price is known,
+FIRST_INTERVAL = 300.0  # where there would be one for each channel so often
 STEERING = 2.0  # how fast the price answers to a balance of a day's requests
 MOST_SAVED = 0.5  # days of requests that may be left for later: a quiet weekend, but no rush after an outage
 MOST_OWED = 2.0
@@ -28,6 +29,16 @@ class Allowance:
     def price(self, fair: float) -> float:
         """The fair price, raised or lowered so that within about a day the budget is met again."""
         return fair * math.exp(-STEERING * self.days)
+
+
+def first_price(fixed: float) -> float:
+    """Where requests may be made twice as often, each is worth a quarter."""
+    return FIRST_PRICE * (fixed / FIRST_INTERVAL) ** 2
+
+
+def new_appetite(fixed: float) -> float:
+    """Of a channel that nothing is known of: at the first price it is looked at each fixed interval."""
+    return math.sqrt(first_price(fixed)) / fixed
 
 
 def fair_price(appetites: Sequence[float], per_hour: float, bound: float = 3600.0) -> float:

@@ -12,15 +12,16 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.errors import AssistantError
-from telegram_assistant.ingest.holes import HoleFiller
+from telegram_assistant.ingest.holes import Filled, HoleFiller
 from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.ingest.parser import LOW_WATERMARK_TTL
 from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.ingest.visits import Accounts
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import BACKFILL_JOBS
-from telegram_assistant.names import backfill_lock, ingest_alive
+from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark
 from telegram_assistant.stores.postgres.channels import Channel, Channels
-from telegram_assistant.stores.redis import text_of
+from telegram_assistant.stores.redis import text_of, time_to_text
 
 LOCK_TTL = 3600.0
 IDLE_SECONDS = 2.0
@@ -101,7 +102,7 @@ class Backfill:
         BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
         try:
             source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
-            found = await self._filler.fill(channel, source, peer, before_page=keep_lock)
+            filled = await self._filler.fill(channel, source, peer, before_page=keep_lock)
         except (SourceError, LockLost) as exc:
             wait = exc.flood_seconds if isinstance(exc, SourceError) and exc.flood_seconds else AFTER_FAILURE_SECONDS
             self._not_before[channel.id] = loop.time() + wait
@@ -120,8 +121,15 @@ class Backfill:
             self._not_before[channel.id] = loop.time() + pause
             self._in_vain[channel.id] += 1
         BACKFILL_JOBS.labels(channel.id, "completed" if closed else "failed").inc()
-        log.info("backfill_done", channel=channel.shown, new=found, closed=closed)
+        log.info("backfill_done", channel=channel.shown, new=filled.new, closed=closed)
+        await self._move_watermark(channel, filled)
         return closed
+
+    async def _move_watermark(self, channel: Channel, filled: Filled) -> None:
+        """Back to where this backfill began (SPEC 3.5): what somebody asked for, or the oldest post that it found."""
+        since = channel.history_from or filled.oldest
+        if since is not None:
+            await self._redis.set(low_watermark(channel.id), time_to_text(since), ex=LOW_WATERMARK_TTL)
 
     async def _inherited(self, lock: Lock, channel: Channel) -> bool:
         """An hour is long (SPEC 3.6): whoever died in the middle of its work is not waited for."""

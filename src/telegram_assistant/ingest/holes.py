@@ -5,17 +5,33 @@ A hole is filled when the ledger says so, not when somebody tried.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.ledger import Coverage, Span
 from telegram_assistant.ingest.border import between_albums
 from telegram_assistant.ingest.pages import read_on
-from telegram_assistant.ingest.saver import Saver
-from telegram_assistant.ingest.source import Peer, Source
+from telegram_assistant.ingest.saver import Saved, Saver
+from telegram_assistant.ingest.second_look import look_at
+from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source
 from telegram_assistant.stores.postgres.channels import Channel, Channels
+
+ROUNDS = 3  # a page that left messages out leaves smaller holes behind
+
+
+@dataclass(slots=True)
+class Filled:
+    """What came of it: how many new posts, and when the oldest of them was made."""
+
+    new: int = 0
+    oldest: datetime | None = None
+
+    def add(self, saved: Saved) -> None:
+        self.new += len(saved.new)
+        dates = [post.posted_at for post in saved.new]
+        self.oldest = min([*dates, *([self.oldest] if self.oldest else [])], default=None)
 
 
 class HoleFiller:
@@ -28,25 +44,52 @@ class HoleFiller:
 
     async def fill(
         self, channel: Channel, source: Source, peer: Peer, *, before_page: Callable[[], Awaitable[None]]
-    ) -> int:
-        """Read every hole below the cursor, the newest first; how many new posts came of it."""
+    ) -> Filled:
+        """Read every hole below the cursor, the newest first."""
         if channel.history_from is not None:
             await before_page()
             below = await between_albums(source, peer, await source.last_id_before(peer, channel.history_from))
             await self._channels.request_from(channel.id, below + 1, answers=channel.history_from)
-        found = 0
+        filled = Filled()
+        tried: list[Span] = []
+        for _ in range(ROUNDS):
+            holes = await self._holes(channel)
+            if not holes or holes == tried:  # the rest is what nobody can read
+                break
+            tried = holes
+            for hole in reversed(holes):
+                if hole[1] - hole[0] > PAGE_LIMIT:
+                    async for saved in self._read_pages(channel, source, peer, hole, before_page):
+                        filled.add(saved)
+            # Many small holes cost one request together, and an answer by ids says of each what it holds.
+            small = [hole for hole in await self._holes(channel) if hole[1] - hole[0] <= PAGE_LIMIT]
+            ids = [message_id for start, stop in small for message_id in range(start, stop)]
+            _, saved = await look_at(self._saver, source, peer, ids[::-1], clock=self._clock, before_page=before_page)
+            filled.add(saved)
+        return filled
+
+    async def _holes(self, channel: Channel) -> list[Span]:
         ledger = await self._channels.ledger(channel.id)
-        for start, stop in reversed(list(ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1))))):
-            # The cursor is above: whatever lies below it exists already, so an end below it proves up to it.
-            stretches = read_on(
-                *(source, peer, start - 1),
-                newest_id=channel.cursor_id,
-                until=stop,
-                clock=self._clock,
-                before_page=before_page,
-            )
-            async with aclosing(stretches):
-                async for stretch in stretches:
-                    saved = await self._saver.save(replace(stretch.reading, cursor_id=None))
-                    found += len(saved.new)
-        return found
+        return list(ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1))))
+
+    async def _read_pages(
+        self, channel: Channel, source: Source, peer: Peer, hole: Span, before_page: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator[Saved]:
+        start, stop = hole
+        # The cursor is above: whatever lies below it exists already, so an end below it proves up to it.
+        stretches = read_on(
+            *(source, peer, start - 1),
+            newest_id=channel.cursor_id,
+            until=stop,
+            clock=self._clock,
+            before_page=before_page,
+        )
+        async with aclosing(stretches):
+            async for stretch in stretches:
+                saved = await self._saver.save(replace(stretch.reading, cursor_id=None))
+                yield saved
+                if saved.absent:
+                    _, again = await look_at(
+                        self._saver, source, peer, saved.absent, clock=self._clock, before_page=before_page
+                    )
+                    yield again

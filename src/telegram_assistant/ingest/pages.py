@@ -32,6 +32,7 @@ class Stretch:
             later.reading,
             posts=(*self.reading.posts, *later.reading.posts),
             proven=self.reading.proven.union(later.reading.proven),
+            looked_at=(self.reading.looked_at or Coverage()).union(later.reading.looked_at or Coverage()),
             newest_id=max(self.reading.newest_id, later.reading.newest_id),
             asked_at=self.reading.asked_at,  # what changed since then may be newer
         )
@@ -85,14 +86,16 @@ async def _comes_soon(asked: asyncio.Future[Page]) -> bool:
 def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
     ids = [*(post.message_id for post in page.posts), *page.unreadable]
     proven = page_proves(after_id, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=newest_id)
+    last = proven.ranges[-1][1] - 1 if not proven.is_empty else after_id
     reading = Reading(
         channel_id=channel_id,
         posts=page.posts,
         # What could not be read stays unknown: the ledger must not call it empty.
         proven=proven.subtract(Coverage.of_ids(page.unreadable)),
         newest_id=max(ids, default=0),
-        cursor_id=proven.ranges[-1][1] - 1 if not proven.is_empty else after_id,
+        cursor_id=last,
         reached_end=page.reached_end,
         asked_at=asked_at,
+        looked_at=Coverage.of((after_id + 1, last + 1)).subtract(Coverage.of_ids(page.unreadable)),
     )
     return Stretch(reading, unreadable=page.unreadable)

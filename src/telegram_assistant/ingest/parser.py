@@ -19,6 +19,7 @@ from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.border import between_albums
 from telegram_assistant.ingest.pages import Stretch, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
+from telegram_assistant.ingest.second_look import look_at
 from telegram_assistant.ingest.source import Peer, Source
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.metrics import HWM_AGE, INTERARRIVAL, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
@@ -93,12 +94,15 @@ class ChannelParser:
         async with aclosing(stretches):
             async for stretch in stretches:
                 saved = await self._saver.save(stretch.reading)
+                if saved.absent:  # deleted, or left out
+                    _, again = await look_at(
+                        self._saver, source, peer, saved.absent, clock=self._clock, before_page=before_page
+                    )
+                    saved.add(again)
                 parsed.add(stretch, saved)
                 arrived_at = observe_intervals(channel.id, arrived_at, saved)
                 await self._count(channel, stretch.reading, saved, mode)
         await self._finished(channel, since)
-        if parsed.new:
-            await self._statistics.update(channel.id)
         return parsed
 
     async def _since(self, channel: Channel) -> tuple[datetime, Window | None]:

@@ -13,6 +13,7 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.config import Settings, TelegramServer
 from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
 from telegram_assistant.domain.modes import ModeOverride
+from telegram_assistant.domain.polling import PollingRules
 from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.accounts import AccountPool
@@ -25,6 +26,7 @@ from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.live import LiveReaders
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.ingest.parser import ChannelParser
+from telegram_assistant.ingest.polling import Capacity, Polling, unlimited
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.requests import Fulfilment
 from telegram_assistant.ingest.saver import Saver
@@ -42,6 +44,7 @@ from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.rhythms import Rhythms
 from telegram_assistant.stores.sealed import Sealer
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
@@ -97,9 +100,29 @@ def open_accounts(runtime: Runtime) -> TelegramAccounts:
     )
 
 
+def polling_rules(settings: Settings) -> PollingRules:
+    """Who asks for fewer visits than the bound would make gets them."""
+    fixed = settings.parser_scheduler_interval_sec
+    return PollingRules(fixed=fixed, bound=max(fixed, settings.polling_bound_sec))
+
+
+def _polling(runtime: Runtime) -> Polling | None:
+    settings = runtime.settings
+    if not settings.feature_predictive_polling_enabled:
+        return None
+    capacity = Capacity(open_accounts(runtime), clock=runtime.clock) if is_paced(runtime) else unlimited
+    rules = polling_rules(settings)
+    return Polling(Rhythms(runtime.database), runtime.redis, rules=rules, clock=runtime.clock, capacity=capacity)
+
+
+def is_paced(runtime: Runtime) -> bool:
+    return runtime.settings.telegram_pacing_enabled and not runtime.demo
+
+
 def _visitor(
-    settings: Settings, runtime: Runtime, channels: Channels, parser: ChannelParser, pool: AccountPool
+    runtime: Runtime, channels: Channels, parser: ChannelParser, pool: AccountPool, polling: Polling | None
 ) -> Visitor:
+    settings = runtime.settings
     rules = VisitRules(
         override=ModeOverride(settings.parser_mode_override),
         incremental_enabled=settings.feature_incremental_parsing_enabled,
@@ -110,7 +133,7 @@ def _visitor(
         # Who fails twice shows in health within two ticks, however short they are.
         retry_failed=timedelta(seconds=min(RETRY_SECONDS, settings.parser_scheduler_interval_sec)),
     )
-    return Visitor(channels, parser, pool, owner=settings.hostname, rules=rules, clock=runtime.clock)
+    return Visitor(channels, parser, pool, owner=settings.hostname, rules=rules, clock=runtime.clock, polling=polling)
 
 
 def _media_rules(settings: Settings) -> MediaRules:
@@ -121,7 +144,7 @@ def _media_rules(settings: Settings) -> MediaRules:
     )
 
 
-def _media_store(runtime: Runtime) -> MediaStore:
+def open_media_store(runtime: Runtime) -> MediaStore:
     settings = runtime.settings
     secret = settings.media_s3_secret_access_key
     access = S3Access(
@@ -142,7 +165,7 @@ async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
         channels,
         Opener(settings),
         clock=runtime.clock,
-        paced=settings.telegram_pacing_enabled and not runtime.demo,
+        paced=is_paced(runtime),
         session=session.get_secret_value() if session else None,
     )
     await pool.start()
@@ -165,7 +188,7 @@ async def start_ingest(runtime: Runtime) -> None:
     settings, clock, owner = runtime.settings, runtime.clock, runtime.settings.hostname
     channels = Channels(runtime.database)
     media_rules = _media_rules(settings)
-    store = _media_store(runtime)
+    store = open_media_store(runtime)
     await store.check()
     saver = open_saver(runtime)
     pool = await open_pool(runtime, channels)
@@ -179,7 +202,8 @@ async def start_ingest(runtime: Runtime) -> None:
         clock=clock,
         adaptive=settings.feature_adaptive_thresholds_enabled,
     )
-    visitor = _visitor(settings, runtime, channels, parser, pool)
+    polling = _polling(runtime)
+    visitor = _visitor(runtime, channels, parser, pool, polling)
     adaptive = settings.feature_adaptive_thresholds_enabled
     silence = SilenceWatch(channels, statistics, runtime.redis, clock=clock, adaptive=adaptive)
     scheduler = Scheduler(
@@ -190,6 +214,7 @@ async def start_ingest(runtime: Runtime) -> None:
         clock=clock,
         due=visitor.wake,
         watch=silence.check,
+        polling=polling,
         # Another process takes over before health calls the scheduler stale.
         lock_ttl=min(LOCK_TTL, max(LEAST_LOCK_TTL, settings.parser_scheduler_interval_sec)),
     )

@@ -19,10 +19,14 @@ from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, post_id
 from telegram_assistant.errors import Skip
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import LATE_POSTS
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import albums, channels, outbox, posts
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,13 @@ class Reading:
     reached_end: bool = True  # nothing is above; without this an album at the top may only seem to be over
     asked_at: datetime | None = None  # what we saw change since then is newer than these posts
     live: bool = False  # pushed as it happened, maybe long ago: it waited in a queue
+    # A page may leave out what is there: what is stored here and not among the posts is only said to be absent.
+    looked_at: Coverage | None = None
+
+    @property
+    def spoken_for(self) -> Coverage:
+        """The ids of which it says something."""
+        return self.proven if self.looked_at is None else self.looked_at
 
 
 @dataclass(slots=True)
@@ -47,12 +58,21 @@ class Saved:
     edited: list[Post] = field(default_factory=list)
     restored: list[Post] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)  # message ids
+    absent: list[int] = field(default_factory=list)  # ids of what is stored and a page did not show
+    late: list[Post] = field(default_factory=list)  # new ones that showed where nothing was known to be
     counters: int = 0
     albums_open: int = 0  # albums at the newest end that may get further items
 
     @property
     def changed(self) -> bool:
         return bool(self.new or self.edited or self.restored or self.deleted)
+
+    def add(self, later: Saved) -> None:
+        """What a further save changed, to be told together."""
+        for name in ("new", "edited", "restored", "deleted", "absent", "late"):
+            getattr(self, name).extend(getattr(later, name))
+        self.counters += later.counters
+        self.albums_open = later.albums_open
 
 
 @dataclass(slots=True)
@@ -85,11 +105,12 @@ def compare(reading: Reading, stored: dict[int, Stored]) -> Changes:
         if known.pinned != post.pinned:
             (changes.pinned if post.pinned else changes.unpinned).append(post.id)
     present = {post.message_id for post in reading.posts}
-    saved.deleted = [
+    missing = [
         message_id
         for message_id, known in stored.items()
-        if not known.deleted and message_id not in present and message_id in reading.proven
+        if not known.deleted and message_id not in present and message_id in reading.spoken_for
     ]
+    saved.deleted, saved.absent = (missing, []) if reading.looked_at is None else ([], missing)
     found = (stored[message_id].grouped_id for message_id in saved.deleted)
     changes.groups_of_deleted = {grouped_id for grouped_id in found if grouped_id is not None}
     saved.counters = len(changes.counters)
@@ -123,6 +144,7 @@ class Saver:
             changes = compare(reading, await self._stored(connection, reading, channel.coverage))
             await self._leave_newer(connection, reading, changes)
             saved = changes.saved
+            saved.late = [post for post in saved.new if post.message_id in channel.coverage]
             await self._write(connection, changes, now)
             coverage = channel.coverage.union(reading.proven)
             newest_id = max(channel.newest_id, reading.newest_id, *(post.message_id for post in reading.posts), 0)
@@ -143,10 +165,22 @@ class Saver:
             told = [post.id for post in saved.new] + list({post.id for post in (*saved.edited, *saved.restored)})
             gone = [post_id(reading.channel_id, message_id) for message_id in saved.deleted]
             published = [(POSTS_PARSED, told), (ALBUMS_PARSED, whole), (POSTS_DELETED, gone)]
-            await outbox.remember(connection, [(event, ids) for event, ids in published if ids], uuid4().hex)
+            batches = [(event, ids) for event, ids in published if ids]
+            await outbox.remember(connection, batches, uuid4().hex, channel.tenant_id)
         if told or whole or gone:
             self.committed.set()
+        if saved.late:
+            LATE_POSTS.inc(len(saved.late))
+            log.info("late_posts", channel_id=reading.channel_id, ids=[post.message_id for post in saved.late[:10]])
         return saved
+
+    async def empty_of(self, channel_id: int, known: Coverage) -> Coverage:
+        """Which of these ids hold no post, not even a deleted one."""
+        if known.is_empty:
+            return known
+        async with raw_transaction(self._database) as connection:
+            start, stop = known.ranges[0][0], known.ranges[-1][1]
+            return known.subtract(Coverage.of_ids(await posts.ids_between(connection, channel_id, start, stop)))
 
     async def delete(self, channel_id: int, message_ids: Collection[int]) -> Saved:
         """A live update said that these are gone."""
@@ -154,9 +188,10 @@ class Saver:
         return await self.save(Reading(channel_id=channel_id, posts=(), proven=gone, reached_end=False))
 
     async def _stored(self, connection: Connection, reading: Reading, covered: Coverage) -> dict[int, Stored]:
-        if reading.proven.is_empty:
+        ids = reading.spoken_for
+        if ids.is_empty:
             return {}
-        start, stop = reading.proven.ranges[0][0], reading.proven.ranges[-1][1]
+        start, stop = ids.ranges[0][0], ids.ranges[-1][1]
         if covered.intersection(Coverage.of((start, stop))).is_empty:
             return {}  # nothing of it was ever read
         return await posts.stored_between(connection, reading.channel_id, start, stop)

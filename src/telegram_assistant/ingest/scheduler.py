@@ -13,6 +13,7 @@ from telegram_assistant import __version__
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.health_status import ParserStatus, SchedulerStatus, parser_status, scheduler_status
 from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.ingest.polling import Polling
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import CHANNELS_DUE, LAST_TICK, LOCK_ACQUIRED
 from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
@@ -38,6 +39,7 @@ class Scheduler:
         clock: Callable[[], datetime],
         due: asyncio.Event,
         watch: Callable[[], Awaitable[int]],
+        polling: Polling | None = None,
         lock_ttl: float = LOCK_TTL,
     ) -> None:
         self._channels = channels
@@ -46,6 +48,7 @@ class Scheduler:
         self._clock = clock
         self._due = due  # wakes this process's visitor
         self._watch = watch  # looks for unusual silence
+        self._polling = polling  # None: every channel on every tick
         self.lock = Lock(
             redis,
             SCHEDULER_LOCK,
@@ -70,10 +73,14 @@ class Scheduler:
             await self.lock.release()
 
     async def tick(self) -> int:
-        """Make every active channel due; how many are. A lock that was lost meanwhile ends the tick."""
+        """Make channels due, and how many are: every active one, or those that their rhythm gave no later time.
+
+        A lock that was lost meanwhile ends the tick.
+        """
         now = self._clock()
-        due = await self._channels.plan(now)
+        due = await self._channels.plan(now, every=self._polling is None)
         await self._watch()
+        price = None if self._polling is None else (await self._polling.reprice()).price
         if not self.lock.held:
             log.warning("lock_lost_during_tick")
             return due
@@ -81,7 +88,7 @@ class Scheduler:
         LAST_TICK.set(now.timestamp())
         CHANNELS_DUE.set(due)
         self._due.set()
-        log.info("tick", due=due)
+        log.info("tick", due=due, price=price)
         return due
 
     async def report(self) -> dict[str, Any]:

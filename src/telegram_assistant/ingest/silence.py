@@ -1,11 +1,13 @@
 """Silence (SPEC 3.2-3.6): a channel that is quiet for longer than usual is looked at at once.
 
 Silence is no gap. What the look proves decides: the channel is silent, or there was something, and now it is here.
+Only what an earlier visit should have seen is called a hole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -14,13 +16,23 @@ from redis.asyncio import Redis
 from telegram_assistant.domain.thresholds import GapReport, backfill_window_start, report_gap
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import BACKFILL_JOBS, CHANNEL_GAP, MISSING_DURATION, THRESHOLD
+from telegram_assistant.metrics import BACKFILL_JOBS, CHANNEL_GAP, MISSING_DURATION, SILENCE_LOOKS, THRESHOLD
 from telegram_assistant.names import backfill_job
 from telegram_assistant.stores.postgres.channels import Channels, Quiet
 
 JOB_TTL = timedelta(days=1)
+OVERTAKEN = timedelta(minutes=1)  # a post of the last moment before a visit may have come too late for it
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look that was asked for, and what was known then."""
+
+    asked_at: datetime
+    last_post_at: datetime
+    visited_at: datetime | None  # with success
 
 
 class SilenceWatch:
@@ -40,16 +52,17 @@ class SilenceWatch:
         self._redis = redis
         self._clock = clock
         self._adaptive = adaptive
-        self._asked: dict[int, datetime] = {}  # looks that are not over yet
+        self._looks: dict[int, Look] = {}  # that are not over yet
 
     async def check(self) -> int:
         """Set the gauges, and make what is unusually quiet due; how many channels that is."""
         now = self._clock()
+        await self._statistics.renew()
         quiet = await self._channels.newest_posts()
         stats = await self._statistics.of_many([channel.id for channel in quiet])
         longest, looked = timedelta(0), 0
         for channel in quiet:
-            self._conclude(channel)
+            await self._conclude(channel)
             known = stats.get(channel.id)
             report = report_gap(
                 now,
@@ -80,16 +93,30 @@ class SilenceWatch:
         )
         BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
         await self._channels.make_due(now, channel.id)
-        self._asked[channel.id] = now
+        self._looks[channel.id] = Look(now, channel.last_post_at, channel.last_success_at)
         return True
 
-    def _conclude(self, channel: Quiet) -> None:
+    async def _conclude(self, channel: Quiet) -> None:
         """The visit that was asked for has happened: the channel is silent, or what was there is here."""
-        asked = self._asked.get(channel.id)
-        if asked is None:
+        look = self._looks.get(channel.id)
+        if look is None:
             return
         for status, at in (("completed", channel.last_success_at), ("failed", channel.last_error_at)):
-            if at is not None and at > asked:
+            if at is not None and at > look.asked_at:
                 BACKFILL_JOBS.labels(channel.id, status).inc()
-                self._asked.pop(channel.id, None)
+                del self._looks[channel.id]
+                if status == "completed":
+                    outcome = await self._shown(channel, look)
+                    SILENCE_LOOKS.labels(outcome).inc()
+                    log.info("silence_looked_at", channel=channel.shown, outcome=outcome)
                 return
+
+    async def _shown(self, channel: Quiet, look: Look) -> str:
+        """What a look showed. A post that is younger than the visit before it is news, and no hole."""
+        if channel.last_post_at <= look.last_post_at:
+            return "silent"
+        if look.visited_at is None:
+            return "news"
+        until = look.visited_at - OVERTAKEN
+        missed = await self._statistics.posted_between(channel.id, look.last_post_at, until)
+        return "hole" if missed else "news"

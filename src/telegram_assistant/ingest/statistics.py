@@ -17,7 +17,10 @@ TTL = timedelta(hours=1)
 
 
 class Statistics:
-    """`interarrival_stats:{channel_id}` is JSON with a TTL of an hour, and is dropped after a parse."""
+    """`interarrival_stats:{channel_id}` is JSON with a TTL of an hour, and is dropped after a parse.
+
+    What stands behind it is renewed with every tick, so that also what live updates brought counts.
+    """
 
     def __init__(self, redis: Redis, intervals: Intervals, *, window: timedelta, clock: Callable[[], datetime]) -> None:
         self._redis = redis
@@ -51,8 +54,14 @@ class Statistics:
                 await pipe.execute()
         return {channel_id: stats for channel_id, stats in found.items() if stats is not None}
 
-    async def update(self, channel_id: int) -> None:
-        """After a parse that found posts: compute anew, and let nobody read the old ones."""
-        computed = await self._intervals.compute([channel_id], self._clock() - self._window)
-        await self._intervals.keep(channel_id, computed.get(channel_id))
-        await self._redis.delete(interarrival_stats(channel_id))
+    async def renew(self) -> int:
+        """Compute anew what new posts have changed, for all channels at once; of how many channels."""
+        now = self._clock()
+        renewed = await self._intervals.renew(now, now - self._window)
+        if renewed:
+            await self._redis.delete(*(interarrival_stats(channel_id) for channel_id in renewed))
+        return len(renewed)
+
+    async def posted_between(self, channel_id: int, after: datetime, until: datetime) -> bool:
+        """Whether there is a post of this time; the end belongs to it."""
+        return await self._intervals.posted_between(channel_id, after, until)

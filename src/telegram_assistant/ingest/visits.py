@@ -17,11 +17,12 @@ from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, ch
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.errors import AssistantError, Retry, Skip
-from telegram_assistant.ingest.outage import is_outage
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
+from telegram_assistant.ingest.polling import Polling
 from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DURATION, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
+from telegram_assistant.stores.outage import is_outage
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 
 RENEWALS = 5  # of a lease while it lasts
@@ -73,6 +74,7 @@ class Visitor:
         owner: str,
         rules: VisitRules,
         clock: Callable[[], datetime],
+        polling: Polling | None = None,
         rng: Random | None = None,
     ) -> None:
         self._channels = channels
@@ -81,6 +83,7 @@ class Visitor:
         self._owner = owner
         self._rules = rules
         self._clock = clock
+        self._polling = polling  # None: the next tick visits again
         self._rng = rng or Random()  # noqa: S311 - jitter, no secret
         self._progress: Callable[[], None] = lambda: None
         self.wake = asyncio.Event()
@@ -211,6 +214,11 @@ class Visitor:
 
     async def _succeeded(self, channel: Channel, mode: Mode, parsed: Parsed, began: datetime) -> None:
         now = self._clock()
+        planned = None if self._polling is None else await self._polling.plan(channel.id, now)
+        again = None if planned is None else planned.at
+        if parsed.albums_open:
+            # An album at the newest end may be growing: look again soon, not at the next tick.
+            again = min(again or now + ALBUM_AGAIN, now + ALBUM_AGAIN)
         await self._channels.succeed(
             channel.id,
             self._owner,
@@ -218,8 +226,8 @@ class Visitor:
             began=began,
             parsed=parsed.new > 0,
             refreshed=parsed.refreshed,
-            # An album at the newest end may be growing: look again soon, not at the next tick.
-            next_visit_at=now + ALBUM_AGAIN if parsed.albums_open else None,
+            next_visit_at=again,
+            planned=planned,
         )
         WATERMARK_AGE.labels(channel.id).set(0)
         RUNS.labels(mode, "ok" if parsed.new else "empty").inc()
@@ -244,6 +252,8 @@ class Visitor:
         now = self._clock()
         delay = RETRY_DEAD if dead else self._rules.retry_failed * min(2 ** (failures - 1), LONGEST_RETRY)
         await self._channels.fail(channel.id, self._owner, now=now, error=error, dead=dead, next_visit_at=now + delay)
+        if self._polling is not None:
+            await self._polling.count_look()
         RUNS.labels(mode, "failed").inc()
         if dead and channel.status != "dead":
             log.error("channel_dead", reason=error, failures=failures)

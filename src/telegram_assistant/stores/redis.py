@@ -22,6 +22,7 @@ def open_redis(url: str) -> Redis:
         client: Redis = Redis.from_url(
             url,
             decode_responses=True,
+            encoding_errors="replace",  # bytes that are no text must not keep a reader from all that follows them
             health_check_interval=30,
             socket_connect_timeout=5,
             retry=Retry(ExponentialBackoff(cap=1, base=0.05), retries=3),

@@ -292,12 +292,13 @@ class Capture:
     monkeypatch: pytest.MonkeyPatch
     stacks: list[AsyncExitStack] = field(default_factory=list)
 
-    async def start(self, **settings: object) -> Runtime:
+    async def start(self, *, clock: Callable[[], datetime] | None = None, **settings: object) -> Runtime:
         for name, value in {**self.environment, **settings}.items():
             self.monkeypatch.setenv(name.upper(), str(value))
         stack = AsyncExitStack()
         self.stacks.append(stack)
         runtime = await start_runtime(Settings(), Steps(Console(quiet=True)), stack)
+        runtime.clock = clock or runtime.clock
         await start_ingest(runtime)
         return runtime
 

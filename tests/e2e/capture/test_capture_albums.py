@@ -76,7 +76,7 @@ async def test_the_first_visit_does_not_cut_an_album(town: Town, store: Store, c
     for _ in range(3):
         town.say(old, at=ago(hours=2))
     await store.watch(old, news)
-    await capture.start()
+    await capture.start(feature_predictive_polling_enabled=False)  # only then a channel rests until the next tick
     await store.captured(news)
 
     async def told() -> list[Any]:

@@ -16,6 +16,7 @@ from telegram_assistant.domain.statistics import arrivals, intervals, summarise
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.metrics import REGISTRY
+from telegram_assistant.stores.postgres import intervals as intervals_store
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.intervals import Intervals
 
@@ -31,7 +32,14 @@ async def add_channel(database: AsyncEngine, channel_id: int, posts: Sequence[tu
             text("INSERT INTO channels (id, title, last_post_at) VALUES (:id, :title, :last)"),
             {"id": channel_id, "title": f"channel {channel_id}", "last": max((at for at, _ in posts), default=None)},
         )
-        for number, (at, grouped_id) in enumerate(posts, 1):
+    await add_posts(database, channel_id, posts)
+
+
+async def add_posts(
+    database: AsyncEngine, channel_id: int, posts: Sequence[tuple[datetime, int | None]], first: int = 1
+) -> None:
+    async with database.begin() as connection:
+        for number, (at, grouped_id) in enumerate(posts, first):
             await connection.execute(
                 text(
                     "INSERT INTO posts (id, channel_id, message_id, posted_at, content_hash, grouped_id)"
@@ -45,6 +53,13 @@ async def add_channel(database: AsyncEngine, channel_id: int, posts: Sequence[tu
                     "grouped": grouped_id,
                 },
             )
+
+
+async def captured(database: AsyncEngine, channel_id: int, more: int) -> None:
+    async with database.begin() as connection:
+        await connection.execute(
+            text("UPDATE channels SET captured = captured + :more WHERE id = :id"), {"id": channel_id, "more": more}
+        )
 
 
 def statistics(database: AsyncEngine, redis: Redis) -> Statistics:
@@ -91,14 +106,18 @@ async def test_spec_3_1_the_cache_is_json_for_an_hour_and_dropped_after_a_parse(
 ) -> None:
     await add_channel(database, 1, every(10, 20))
     stats = statistics(database, redis)
-    await stats.update(1)
+    assert await stats.renew() == 1
     assert await redis.get("interarrival_stats:1") is None
     found = await stats.of(1)
     assert found is not None
     cached = json.loads(str(await redis.get("interarrival_stats:1")))
+    assert set(cached) == {"count", "median", "p95", "ewma"}
     assert cached["median"] == found.median == 600
     assert 3590 < await redis.ttl("interarrival_stats:1") <= 3600
-    await stats.update(1)
+    assert await stats.renew() == 0, "nothing is new"
+    assert await redis.get("interarrival_stats:1") is not None
+    await captured(database, 1, 1)
+    assert await stats.renew() == 1
     assert await redis.get("interarrival_stats:1") is None
 
 
@@ -108,6 +127,57 @@ async def test_spec_3_1_too_little_data_is_remembered_too(database: AsyncEngine,
     assert await stats.of(1) is None
     assert await redis.get("interarrival_stats:1") == "null"
     assert await stats.of(1) is None
+
+
+async def test_spec_3_1_new_posts_change_the_statistics_and_old_ones_leave_them(
+    database: AsyncEngine, redis: Redis
+) -> None:
+    await add_channel(database, 1, every(60, 100))
+    await add_channel(database, 2, every(10, 20))
+    moment = [NOW]
+    stats = Statistics(redis, Intervals(database), window=WINDOW, clock=lambda: moment[0])
+    assert await stats.renew() == 2
+    before = await stats.of(1)
+    await add_posts(database, 1, [(NOW + timedelta(hours=40), None)], first=101)
+    await captured(database, 1, 1)
+    assert await stats.renew() == 1, "the other channel has nothing new"
+    after = await stats.of(1)
+    assert before is not None
+    assert after is not None
+    assert (after.count, after.p95) == (before.count + 1, 3600)
+    assert after.ewma == pytest.approx(0.7 * 3600 + 0.3 * 40 * 3600)
+    moment[0] = NOW + timedelta(days=15)  # nothing new came, and all is older than the window
+    assert await stats.renew() == 2
+    assert await stats.of(2) is None
+
+
+async def test_spec_3_1_what_does_not_fit_into_one_tick_is_done_in_the_next(
+    database: AsyncEngine, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those first whose statistics change most; nobody waits for ever."""
+    monkeypatch.setattr(intervals_store, "READ_ALWAYS", 160)
+    monkeypatch.setattr(intervals_store, "READ_PER_NEW", 1)
+    for channel_id in (1, 2, 3):
+        await add_channel(database, channel_id, every(10, 50))
+    stats = statistics(database, redis)
+    assert [await stats.renew() for _ in range(2)] == [3, 0]
+    for channel_id, more in ((1, 1), (2, 9), (3, 1)):
+        await captured(database, channel_id, more)
+    renewed = [await stats.renew() for _ in range(3)]
+    assert renewed == [2, 1, 0]
+
+
+async def test_spec_3_1_a_locked_table_or_row_holds_up_no_tick(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 1, every(10, 20))
+    await add_channel(database, 2, every(10, 20))
+    stats = statistics(database, redis)
+    async with database.begin() as connection:
+        await connection.execute(text("LOCK TABLE posts IN ACCESS EXCLUSIVE MODE"))
+        assert await stats.renew() == 0
+    async with database.begin() as connection:
+        await connection.execute(text("SELECT 1 FROM channels WHERE id = 1 FOR UPDATE"))
+        assert await stats.renew() == 1
+    assert await stats.renew() == 1
 
 
 async def look(database: AsyncEngine, redis: Redis, now: datetime, *, adaptive: bool = True) -> int:
@@ -128,9 +198,6 @@ def gauge(name: str, channel_id: int) -> float | None:
 async def test_spec_3_4_unusual_silence_is_looked_at_once_per_window(database: AsyncEngine, redis: Redis) -> None:
     await add_channel(database, 61, every(10, 50))  # p95 600 s: threshold 30 min
     await add_channel(database, 62, every(240, 50))  # p95 4 h: threshold 6 h
-    stats = statistics(database, redis)
-    await stats.update(61)
-    await stats.update(62)
     later = NOW + timedelta(minutes=40)
     assert await look(database, redis, later) == 1
     assert await due(database) == [61]
@@ -145,7 +212,6 @@ async def test_spec_3_4_unusual_silence_is_looked_at_once_per_window(database: A
 
 async def test_spec_3_2_fixed_hour_without_the_feature_or_data(database: AsyncEngine, redis: Redis) -> None:
     await add_channel(database, 63, every(10, 50))
-    await statistics(database, redis).update(63)
     assert await look(database, redis, NOW + timedelta(minutes=59), adaptive=False) == 0
     assert gauge("adaptive_threshold_seconds", 63) == 3600
     assert await look(database, redis, NOW + timedelta(minutes=61), adaptive=False) == 1
@@ -159,7 +225,6 @@ async def test_spec_3_4_a_post_from_the_future_is_no_gap(database: AsyncEngine, 
 
 async def test_spec_3_3_the_channels_own_zone_counts(database: AsyncEngine, redis: Redis) -> None:
     await add_channel(database, 65, every(60, 50))
-    await statistics(database, redis).update(65)
     async with database.begin() as connection:
         await connection.execute(text("UPDATE channels SET timezone = 'America/New_York'"))
     await look(database, redis, NOW)  # noon UTC is 7 in the morning there: still night

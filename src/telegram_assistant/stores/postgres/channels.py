@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.refresh import RECENT, covered_by
 from telegram_assistant.stores.postgres.posts import Connection, to_json
+from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
 LONGEST_ERROR = 500
 THIS_OR_ALL = "CASE WHEN CAST(:id AS bigint) IS NULL THEN status = 'active' ELSE id = :id AND status <> 'removed' END"
@@ -181,12 +182,15 @@ class Channels:
         async with self._database.connect() as connection:
             return [channel_of(row) for row in await connection.execute(statement)]
 
-    async def plan(self, now: datetime) -> int:
-        """Every active channel that waits for a tick becomes due; the number of those that are due now."""
+    async def plan(self, now: datetime, *, every: bool = True) -> int:
+        """Every active channel that waits for a tick becomes due; the number of those that are due now.
+
+        Without `every` a channel that its rhythm gave a time waits for that, and not for the tick.
+        """
+        waiting = "(next_visit_at IS NULL OR next_visit_at = planned_at)" if every else "next_visit_at IS NULL"
         async with self._database.begin() as connection:
             await connection.execute(
-                text("UPDATE channels SET next_visit_at = :now WHERE status = 'active' AND next_visit_at IS NULL"),
-                {"now": now},
+                text(f"UPDATE channels SET next_visit_at = :now WHERE status = 'active' AND {waiting}"), {"now": now}
             )
             due = text("SELECT count(*) FROM channels WHERE status <> 'removed' AND next_visit_at <= :now")
             return int((await connection.execute(due, {"now": now})).scalar_one())
@@ -248,19 +252,22 @@ class Channels:
         parsed: bool,
         refreshed: Collection[str] = (),
         next_visit_at: datetime | None = None,
+        planned: Planned | None = None,
     ) -> None:
-        """last_parsed_at moves only when something was parsed (SPEC 2.3)."""
+        """last_parsed_at moves only when something was parsed (SPEC 2.3). What is planned is overridden by the rest."""
         changes = (
             "status = CASE WHEN status = 'dead' THEN 'active' ELSE status END, failures = 0, last_error = NULL,"
             " last_success_at = :now, last_parsed_at = CASE WHEN :parsed THEN :now ELSE last_parsed_at END,"
             # Who asked for a visit after this one began wants another.
             " next_visit_at = CASE WHEN next_visit_at > :began THEN next_visit_at ELSE :next END,"
             " refreshed = CASE WHEN next_visit_at > :began THEN refreshed"
-            " ELSE refreshed || CAST(:refreshed AS jsonb) END"
+            " ELSE refreshed || CAST(:refreshed AS jsonb) END, planned_at = :planned, plan_price = :price,"
+            " appetite = coalesce(:appetite, appetite), rhythm = coalesce(CAST(:rhythm AS jsonb), rhythm),"
+            " rhythm_since = coalesce(:since, rhythm_since)"
         )
         marks = to_json({name: now.isoformat() for name in refreshed})
         values = {"next": next_visit_at, "now": now, "began": began, "parsed": parsed, "refreshed": marks}
-        await self._finish(channel_id, owner, changes, values)
+        await self._finish(channel_id, owner, changes, values | planned_values(planned))
 
     async def fail(
         self, channel_id: int, owner: str, *, now: datetime, error: str, dead: bool, next_visit_at: datetime | None

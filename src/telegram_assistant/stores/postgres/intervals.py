@@ -1,38 +1,68 @@
 """Posting-interval statistics (SPEC 3.1): computed by PostgreSQL with a LAG window, kept on the channel's row.
 
-They are computed anew for a channel when it has new posts, so that what a tick costs does not grow with the archive.
+They are computed anew for channels that have new posts, those first whose statistics these change most, and each time
+only so many that what it costs grows with the new posts and never with the archive. What has to wait is next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
+import asyncpg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.statistics import EWMA_ALPHA, MIN_INTERVALS, IntervalStats
+from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.posts import to_json
 
-# The weights of an exponentially weighted mean, newest first. Beyond 500 they are smaller than any float can show.
+READ_ALWAYS = 50_000  # posts that are read at once, even if few are new,
+READ_PER_NEW = 50  # so many more for each new one,
+READ_AT_MOST = 200_000  # and never more: some tenths of a second
+CHANNEL_COSTS = 50  # as much as so many posts, however few it has
+OLD_AFTER = timedelta(days=1)  # without new posts too: old ones leave the window
+
+# $1: the begin of the window, $2: the weight of a new value in an exponentially weighted mean. The weights are given
+# newest first; beyond 500 they are smaller than any float can show.
 COMPUTE = """
-WITH arrivals AS (
-    SELECT channel_id, min(posted_at) AS at FROM posts
-    WHERE channel_id = ANY(:ids) AND posted_at >= :since
-    GROUP BY channel_id, coalesce(grouped_id, -message_id)
-), gaps AS (
-    SELECT channel_id, at, extract(epoch FROM at - lag(at) OVER by_time)::float8 AS seconds FROM arrivals
-    WINDOW by_time AS (PARTITION BY channel_id ORDER BY at)
+SELECT asked.id, asked.captured, found.* FROM asked CROSS JOIN LATERAL (
+    SELECT count(seconds) AS intervals, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
+        percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95,
+        sum(seconds * power(1 - $2::float8, least(arrivals - place, 500))
+            * CASE WHEN place = 2 THEN 1 ELSE $2::float8 END) AS ewma
+    FROM (
+        SELECT extract(epoch FROM at - lag(at) OVER by_time)::float8 AS seconds, row_number() OVER by_time AS place,
+            count(*) OVER () AS arrivals
+        FROM (
+            SELECT min(posted_at) AS at FROM posts WHERE channel_id = asked.id AND posted_at >= $1
+            GROUP BY coalesce(grouped_id, -message_id)
+        ) AS album_or_post WINDOW by_time AS (ORDER BY at)
+    ) AS gaps
+) AS found
+"""
+THESE = f"WITH asked AS (SELECT id, captured FROM channels WHERE id = ANY($3)) {COMPUTE}"
+CHANGED = f"""
+WITH changed AS (
+    SELECT id, captured, coalesce((intervals ->> 'count')::bigint, 0) AS kept,
+        coalesce(abs(captured - (intervals ->> 'captured')::bigint), captured) AS new
+    FROM channels WHERE status = 'active' AND (captured IS DISTINCT FROM (intervals ->> 'captured')::bigint
+        OR (intervals ->> 'at')::timestamptz < $3)
 ), ranked AS (
-    SELECT channel_id, seconds, row_number() OVER (PARTITION BY channel_id ORDER BY at DESC) - 1 AS age,
-        count(*) OVER (PARTITION BY channel_id) AS total FROM gaps WHERE seconds IS NOT NULL
-)
-SELECT channel_id, count(*) AS intervals, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
-    percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95,
-    sum(seconds * power(1 - CAST(:alpha AS float8), least(age, 500))
-        * CASE WHEN age = total - 1 THEN 1 ELSE CAST(:alpha AS float8) END) AS ewma
-FROM ranked GROUP BY channel_id HAVING count(*) >= :least
+    SELECT id, captured, sum(new) OVER () AS all_new,
+        sum(kept + new + $7::bigint) OVER (ORDER BY new / (kept + 1.0) DESC, id) - kept - new - $7::bigint AS before
+    FROM changed
+), asked AS (
+    SELECT id, captured FROM ranked WHERE before < least($4::bigint + $5::bigint * all_new, $6::bigint)
+) {COMPUTE}
+"""
+# A channel whose row somebody holds keeps what it has: to wait for it would hold up all others.
+KEEP = """
+WITH free AS (SELECT id FROM channels WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED)
+UPDATE channels SET intervals = new.stats
+FROM free JOIN unnest($1::bigint[], $2::jsonb[]) AS new(id, stats) ON new.id = free.id
+WHERE channels.id = free.id RETURNING channels.id
 """
 
 
@@ -44,19 +74,49 @@ class Intervals:
 
     async def compute(self, ids: Collection[int], since: datetime) -> dict[int, IntervalStats]:
         """All in one statement; channels with too few intervals are not in the answer."""
-        values = {"ids": list(ids), "since": since, "alpha": EWMA_ALPHA, "least": MIN_INTERVALS}
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text(COMPUTE), values)
-            return {row.channel_id: IntervalStats(row.intervals, row.median, row.p95, row.ewma) for row in rows}
+        async with raw_transaction(self._database) as connection:
+            rows = await connection.fetch(THESE, since, EWMA_ALPHA, list(ids))
+        return {row["id"]: _stats(row) for row in rows if row["intervals"] >= MIN_INTERVALS}
 
-    async def keep(self, channel_id: int, stats: IntervalStats | None) -> None:
-        statement = text("UPDATE channels SET intervals = CAST(:stats AS jsonb) WHERE id = :id")
-        kept = None if stats is None else to_json(asdict(stats))
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "stats": kept})
+    async def renew(self, now: datetime, since: datetime) -> list[int]:
+        """Compute what has changed, and keep it; of which channels. Whoever locks a table is not waited for long."""
+        limits = (READ_ALWAYS, READ_PER_NEW, READ_AT_MOST, CHANNEL_COSTS)
+        try:
+            async with raw_transaction(self._database) as connection:
+                await connection.execute("SET LOCAL lock_timeout = '500ms'")  # a tick has other things to do
+                rows = await connection.fetch(CHANGED, since, EWMA_ALPHA, now - OLD_AFTER, *limits)
+        except asyncpg.LockNotAvailableError:
+            return []
+        if not rows:
+            return []
+        async with raw_transaction(self._database) as connection:
+            kept = [_to_keep(row, now) for row in rows]
+            return [row["id"] for row in await connection.fetch(KEEP, [row["id"] for row in rows], kept)]
 
     async def kept(self, ids: Collection[int]) -> dict[int, IntervalStats]:
-        statement = text("SELECT id, intervals FROM channels WHERE id = ANY(:ids) AND intervals IS NOT NULL")
+        statement = text(
+            "SELECT id, (intervals ->> 'count')::int, (intervals ->> 'median')::float8, (intervals ->> 'p95')::float8,"
+            " (intervals ->> 'ewma')::float8 FROM channels"
+            " WHERE id = ANY(:ids) AND (intervals ->> 'count')::int >= :least"
+        )
         async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"ids": list(ids)})
-            return {row.id: IntervalStats(**row.intervals) for row in rows}
+            rows = await connection.execute(statement, {"ids": list(ids), "least": MIN_INTERVALS})
+            return {channel_id: IntervalStats(*stats) for channel_id, *stats in rows}
+
+    async def posted_between(self, channel_id: int, after: datetime, until: datetime) -> bool:
+        statement = text(
+            "SELECT EXISTS (SELECT 1 FROM posts WHERE channel_id = :id AND posted_at > :after AND posted_at <= :until)"
+        )
+        async with self._database.connect() as connection:
+            values = {"id": channel_id, "after": after, "until": until}
+            return bool((await connection.execute(statement, values)).scalar_one())
+
+
+def _stats(row: asyncpg.Record) -> IntervalStats:
+    return IntervalStats(row["intervals"], row["median"], row["p95"], row["ewma"])
+
+
+def _to_keep(row: asyncpg.Record, now: datetime) -> str:
+    """The statistics, and of how many posts and when they were computed."""
+    stats = asdict(_stats(row)) if row["intervals"] >= MIN_INTERVALS else {"count": row["intervals"]}
+    return to_json({**stats, "captured": row["captured"], "at": now})

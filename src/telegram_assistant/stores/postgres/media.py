@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.domain.text import clean_text
+from telegram_assistant.names import MEDIA_SETTLED
 from telegram_assistant.stores.media import StoredFile
 
 LONGEST_REASON = 500
@@ -104,7 +105,9 @@ class MediaQueue:
         )
         values = {"posts": [one.post_id for one in edited], "leases": [one.leased_until for one in edited]}
         async with self._database.begin() as connection:
-            return {(row.post_id, row.position) for row in await connection.execute(statement, values)}
+            adopted = {(row.post_id, row.position) for row in await connection.execute(statement, values)}
+            await _tell(connection, {post_id for post_id, _ in adopted})
+        return adopted
 
     async def stored(self, wanted: Wanted, file: StoredFile, mime: str) -> str:
         """Remember the file and that the post has it; the key under which it is kept, which may be an older one."""
@@ -119,7 +122,9 @@ class MediaQueue:
             await connection.execute(remember, values)
             key = str((await connection.execute(kept, {"sha256": file.sha256})).scalar_one())
             # Without the row the object stays known: an older version of a post may show it.
-            await connection.execute(changed, {**_identity(wanted), "sha256": file.sha256})
+            settled = await connection.execute(changed, {**_identity(wanted), "sha256": file.sha256})
+            if settled.rowcount:
+                await _tell(connection, {wanted.post_id})
         return key
 
     async def skip(self, wanted: Wanted, reason: str) -> bool:
@@ -187,15 +192,26 @@ class MediaQueue:
             }
 
     async def _settle(self, wanted: Wanted, status: str, reason: str, attempts: int) -> bool:
-        changes = "status = :status, reason = :reason, attempts = :attempts, next_attempt_at = NULL"
-        return await self._change(
-            wanted, changes, {"status": status, "reason": _shortened(reason), "attempts": attempts}
-        )
+        changed = _changing("status = :status, reason = :reason, attempts = :attempts, next_attempt_at = NULL")
+        values = {"status": status, "reason": _shortened(reason), "attempts": attempts}
+        async with self._database.begin() as connection:
+            settled = bool((await connection.execute(changed, {**_identity(wanted), **values})).rowcount)
+            if settled:
+                await _tell(connection, {wanted.post_id})
+        return settled
 
     async def _change(self, wanted: Wanted, changes: str, values: dict[str, object]) -> bool:
         async with self._database.begin() as connection:
             result = await connection.execute(_changing(changes), {**_identity(wanted), **values})
         return bool(result.rowcount)
+
+
+async def _tell(connection: AsyncConnection, post_ids: set[UUID]) -> None:
+    """Of each file that is settled: whoever hears of the last one finds that nothing is waited for."""
+    if post_ids:
+        statement = text("INSERT INTO outbox (event, ids, trace_id) VALUES (:event, :ids, :trace)")
+        values = {"event": MEDIA_SETTLED, "ids": sorted(post_ids), "trace": uuid4().hex}
+        await connection.execute(statement, values)
 
 
 def _changing(changes: str) -> Any:

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import msgspec
 
-from telegram_assistant.domain.events import SCHEMA_VERSION, AlbumParsed, Event, PostDeleted
-from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
+from telegram_assistant.domain.events import SCHEMA_VERSION, AlbumParsed, Event, MediaSettled, PostDeleted
+from telegram_assistant.names import ALBUMS_PARSED, MEDIA_SETTLED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres.posts import Connection
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
@@ -61,13 +61,20 @@ class Pending:
     ids: tuple[UUID, ...]
     trace_id: str
     created_at: datetime
+    tenant_id: UUID | None = None
 
 
-async def remember(connection: Connection, batches: Sequence[tuple[str, Sequence[UUID]]], trace_id: str) -> None:
+async def remember(
+    connection: Connection,
+    batches: Sequence[tuple[str, Sequence[UUID]]],
+    trace_id: str,
+    tenant_id: UUID | None = None,
+) -> None:
+    """`tenant_id` is that of the channel, None for a public one."""
     if batches:
         await connection.executemany(
-            "INSERT INTO outbox (event, ids, trace_id) VALUES ($1, $2, $3)",
-            [(event, ids, trace_id) for event, ids in batches],
+            "INSERT INTO outbox (event, ids, trace_id, tenant_id) VALUES ($1, $2, $3, $4)",
+            [(event, ids, trace_id, tenant_id) for event, ids in batches],
         )
 
 
@@ -75,8 +82,10 @@ async def take(connection: Connection, *, limit: int) -> list[Pending]:
     """The oldest batches, unless another process is publishing: a deletion must not overtake the post itself."""
     if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", LOCK):
         return []
-    rows = await connection.fetch("SELECT id, event, ids, trace_id, created_at FROM outbox ORDER BY id LIMIT $1", limit)
-    return [Pending(row["id"], row["event"], tuple(row["ids"]), row["trace_id"], row["created_at"]) for row in rows]
+    rows = await connection.fetch(
+        "SELECT id, event, ids, trace_id, created_at, tenant_id FROM outbox ORDER BY id LIMIT $1", limit
+    )
+    return [Pending(id_, event, tuple(ids), *rest) for id_, event, ids, *rest in rows]
 
 
 async def forget(connection: Connection, batches: Sequence[Pending]) -> None:
@@ -86,18 +95,11 @@ async def forget(connection: Connection, batches: Sequence[Pending]) -> None:
 async def events_of(connection: Connection, batch: Pending) -> Sequence[Event | msgspec.Raw]:
     """The events of a batch, from what the tables say now: a newer version simply arrives earlier."""
     if batch.event == POSTS_DELETED:
-        return [
-            PostDeleted(
-                trace_id=batch.trace_id,
-                occurred_at=batch.created_at,
-                idempotency_key=f"{POSTS_DELETED}:{id_}:{batch.trace_id}",  # a post may come back and go again
-                tenant_id=UUID(SYSTEM_TENANT),
-                post_id=id_,
-            )
-            for id_ in batch.ids
-        ]
+        return await _deleted(connection, batch)
     if batch.event == ALBUMS_PARSED:
         return await _albums(connection, batch)
+    if batch.event == MEDIA_SETTLED:
+        return await _settled(connection, batch)
     return await _posts(connection, batch)
 
 
@@ -105,6 +107,46 @@ async def _posts(connection: Connection, batch: Pending) -> list[msgspec.Raw]:
     """Written by PostgreSQL itself: reading the columns here to write them down again costs three times as much."""
     rows = await connection.fetch(_POST_EVENTS, list(batch.ids), batch.trace_id, batch.created_at)
     return [msgspec.Raw(row["event"]) for row in rows]
+
+
+async def _deleted(connection: Connection, batch: Pending) -> list[Event]:
+    """The rows may be gone (RETENTION_DELETED=mirror): then the batch knows whose they were."""
+    rows = await connection.fetch(
+        "SELECT p.id, c.tenant_id FROM posts p JOIN channels c ON c.id = p.channel_id WHERE p.id = ANY($1)",
+        list(batch.ids),
+    )
+    tenants = {row["id"]: row["tenant_id"] for row in rows}
+    return [
+        PostDeleted(
+            trace_id=batch.trace_id,
+            occurred_at=batch.created_at,
+            idempotency_key=f"{POSTS_DELETED}:{id_}:{batch.trace_id}",  # a post may come back and go again
+            tenant_id=tenants.get(id_) or batch.tenant_id or UUID(SYSTEM_TENANT),
+            post_id=id_,
+        )
+        for id_ in batch.ids
+    ]
+
+
+async def _settled(connection: Connection, batch: Pending) -> list[Event]:
+    rows = await connection.fetch(
+        "SELECT p.id, p.channel_id, p.content_hash, c.tenant_id,"
+        " (SELECT s.trace_id FROM post_steps s WHERE s.post_id = p.id ORDER BY s.at LIMIT 1) AS trace_id"
+        " FROM posts p JOIN channels c ON c.id = p.channel_id WHERE p.id = ANY($1)",
+        list(batch.ids),
+    )
+    return [
+        MediaSettled(
+            trace_id=row["trace_id"] or batch.trace_id,  # of the post's own way, as far as it got
+            occurred_at=batch.created_at,
+            idempotency_key=f"{MEDIA_SETTLED}:{row['id']}:{row['content_hash']}:{batch.trace_id}",
+            tenant_id=row["tenant_id"] or UUID(SYSTEM_TENANT),
+            channel_id=row["channel_id"],
+            post_id=row["id"],
+            content_hash=row["content_hash"],
+        )
+        for row in rows
+    ]
 
 
 async def _albums(connection: Connection, batch: Pending) -> list[Event]:

@@ -66,6 +66,16 @@ async def stored_between(connection: Connection, channel_id: int, start: int, st
     return {row["message_id"]: _stored(row) for row in rows}
 
 
+async def ids_between(connection: Connection, channel_id: int, start: int, stop: int) -> list[int]:
+    rows = await connection.fetch(
+        "SELECT message_id FROM posts WHERE channel_id = $1 AND message_id >= $2 AND message_id < $3",
+        channel_id,
+        start,
+        stop,
+    )
+    return [row["message_id"] for row in rows]
+
+
 def _stored(row: asyncpg.Record) -> Stored:
     return Stored(
         row["message_id"],

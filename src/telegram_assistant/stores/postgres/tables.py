@@ -126,6 +126,12 @@ channels = Table(
     Column("failures", Integer, nullable=False, server_default=text("0")),
     Column("intervals", JSONB),  # posting-interval statistics of the last days; null: too little data
     Column("refreshed", JSONB, nullable=False, server_default=text("'{}'")),  # window -> ISO time it was last re-read
+    # Polling that learns: what the posts say about when it posts, and since when they do.
+    Column("rhythm", JSONB),
+    _time("rhythm_since"),
+    Column("appetite", Float),  # looks a second that it would get at the price 1
+    _time("planned_at"),  # next_visit_at while nothing but the rhythm decides it,
+    Column("plan_price", Float),  # at this price of a request
     _time("next_visit_at"),
     Column("leased_by", Text),
     _time("leased_until"),
@@ -308,6 +314,7 @@ outbox = Table(
     Column("event", Text, nullable=False),
     Column("ids", ARRAY(UUID), nullable=False),
     Column("trace_id", Text, nullable=False),
+    Column("tenant_id", UUID),  # of a private channel: a deleted post may have no row left that says it
     _now("created_at"),
 )
 

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from telegram_assistant.stores.postgres.tables import metadata
+from telegram_assistant.stores.postgres.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,143 @@
+"""Results that were paid for once: kept by ability, input and identity. Only successes are kept."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from telegram_assistant.ai.abilities import Answerer, Describer, Embedded, Embedder, Identity, Picture, Tagger
+from telegram_assistant.domain.understanding import Answer, Passage, Seen, Tagged, Usage
+from telegram_assistant.log import get_logger
+
+Kept = TypeVar("Kept", Tagged, Seen, Answer)
+_FREE = Usage()
+_logger = get_logger(__name__)
+
+
+class ResultCache(Protocol):
+    """Where results are kept. A `get` that fails should raise Retry or say None, as the store prefers."""
+
+    async def get(self, key: str) -> bytes | None: ...
+
+    async def put(self, key: str, value: bytes) -> None: ...
+
+
+def cache_key(ability: str, identity: Identity, *parts: str) -> str:
+    """`ability:sha256` of the identity and the input; every part is closed by its length, so that none flows over."""
+    digest = hashlib.sha256()
+    for part in (identity.provider, identity.model, identity.prompt, *parts):
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return f"{ability}:{digest.hexdigest()}"
+
+
+class CachedTagger:
+    """A Tagger that does not ask twice."""
+
+    def __init__(self, tagger: Tagger, cache: ResultCache) -> None:
+        self._tagger = tagger
+        self._cache = cache
+
+    @property
+    def identity(self) -> Identity:
+        return self._tagger.identity
+
+    async def tag(self, text: str, seen: str = "") -> Tagged:
+        key = cache_key("tag", self.identity, text, seen)
+        known = _read(await self._cache.get(key), Tagged)
+        if known is not None:
+            return known
+        found = await self._tagger.tag(text, seen)
+        await self._cache.put(key, msgspec.json.encode(replace(found, usage=_FREE)))
+        return found
+
+
+class CachedDescriber:
+    """A Describer that looks once at the same picture, whoever posts it."""
+
+    def __init__(self, describer: Describer, cache: ResultCache) -> None:
+        self._describer = describer
+        self._cache = cache
+
+    @property
+    def identity(self) -> Identity:
+        return self._describer.identity
+
+    async def describe(self, picture: Picture) -> Seen:
+        key = cache_key("describe", self.identity, picture.sha256)
+        known = _read(await self._cache.get(key), Seen)
+        if known is not None:
+            return known
+        found = await self._describer.describe(picture)
+        await self._cache.put(key, msgspec.json.encode(replace(found, usage=_FREE)))
+        return found
+
+
+class CachedAnswerer:
+    """An Answerer that answers the same question from the same passages once."""
+
+    def __init__(self, answerer: Answerer, cache: ResultCache) -> None:
+        self._answerer = answerer
+        self._cache = cache
+
+    @property
+    def identity(self) -> Identity:
+        return self._answerer.identity
+
+    async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        parts = [part for passage in passages for part in (passage.key, passage.text)]
+        key = cache_key("answer", self.identity, question, *parts)
+        known = _read(await self._cache.get(key), Answer)
+        if known is not None:
+            return known
+        found = await self._answerer.answer(question, passages)
+        await self._cache.put(key, msgspec.json.encode(replace(found, usage=_FREE)))
+        return found
+
+
+class CachedEmbedder:
+    """An Embedder that makes the vector of a text once."""
+
+    def __init__(self, embedder: Embedder, cache: ResultCache) -> None:
+        self._embedder = embedder
+        self._cache = cache
+
+    @property
+    def identity(self) -> Identity:
+        return self._embedder.identity
+
+    @property
+    def size(self) -> int:
+        return self._embedder.size
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        keys = {text: cache_key("embed", self.identity, str(self.size), text) for text in texts}
+        known = {text: vector for text, key in keys.items() if (vector := self._vector(await self._cache.get(key)))}
+        missing = [text for text in keys if text not in known]
+        usage = _FREE
+        if missing:
+            made = await self._embedder.embed(missing)
+            usage = made.usage
+            for text, vector in zip(missing, made.vectors, strict=True):
+                known[text] = vector
+                await self._cache.put(keys[text], array("f", vector).tobytes())
+        return Embedded(vectors=tuple(known[text] for text in texts), usage=usage)
+
+    def _vector(self, value: bytes | None) -> tuple[float, ...] | None:
+        return tuple(array("f", value)) if value is not None and len(value) == 4 * self.size else None
+
+
+def _read(value: bytes | None, form: type[Kept]) -> Kept | None:
+    """What an older version of ours kept in another form is made again."""
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(value, type=form)
+    except msgspec.DecodeError as exc:
+        _logger.warning("a kept result cannot be read and is made again", reason=str(exc))
+        return None

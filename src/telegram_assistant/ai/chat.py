@@ -1,0 +1,50 @@
+"""What a remote provider must be able to do for remote.py. Its failures are Trouble (gate.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from telegram_assistant.ai.prompts import Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a chat model wrote, and what it took."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorReply:
+    """A vector for each text, of any length, and what they took."""
+
+    vectors: Sequence[Sequence[float]]
+    tokens: int
+
+
+class ChatModel(Protocol):
+    """Answers in words, perhaps looking at a picture (a JPEG)."""
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    async def ask(self, ask: Ask, picture: bytes | None = None) -> Reply: ...
+
+
+class VectorModel(Protocol):
+    """Makes vectors of texts."""
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    async def vectors(self, texts: Sequence[str]) -> VectorReply: ...

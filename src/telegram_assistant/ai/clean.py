@@ -1,0 +1,93 @@
+"""The text of a post as models get it: bounded, and without what no eye can see."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from telegram_assistant.domain.text import clean_text
+
+LONGEST_TEXT = 8_000  # characters of a post that models look at; Telegram itself allows 4,096
+
+# Controls, soft hyphens, joiners, writing directions, variation selectors, "tag" characters hide words from people.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_LINE_BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
+_LINK = re.compile(r"\[([^\[\]\n]{0,300})\]\([^()\s]{0,2000}\)")
+_ADDRESS = re.compile(
+    r"(?:https?|tg|ftp|mailto):\S+|\bwww\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+"
+    r"|(?<![\w@.])[\w-]+(?:\.[\w-]+)*\.(?:ru|com|me|org|net|io|info|gov|edu|su|ua|by|kz|dev|app|ai|tv|рф)(?:/\S*|\b)",
+    re.IGNORECASE,
+)
+_USERNAME = re.compile(r"(?<!\w)@\w+")
+_MARKS = re.compile(r"[*_`~|#>]+")
+# The line under every post of a channel: it speaks of the channel, not of the post.
+_SIGNATURE = re.compile(
+    r"подпис(?:аться|ывай)|прислать новост|предложить новост|наш (?:канал|чат|бот)|обратная связь"
+    r"|\bsubscribe\b|join (?:us|our)|follow us|our channel|\bboost\b|проголосовать за канал",
+    re.IGNORECASE,
+)
+_SIGNATURE_LENGTH = 90
+_WORD = re.compile(r"[^\W_]+(?:[-'\u2019\u02bc][^\W_]+)*")
+_CYRILLIC = re.compile("[\u0400-\u04ff]")
+# After a full stop a new sentence begins with anything but a small letter (Latin or Cyrillic).
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?\u2026\u3002\uff01\uff1f])[\"'»”)\]]*\s+(?=[\"'«“(\[\u2014\u2013-]*\s*[^\W_a-z\u0430-\u044f\u0451])|\n+"
+)
+
+
+def visible(text: str, limit: int = LONGEST_TEXT) -> str:
+    """What a person would see, at most `limit` characters."""
+    seen = _LINE_BREAKS.sub("\n", clean_text(text[: 2 * limit]))  # invisible characters must not eat the limit
+    return _INVISIBLE.sub("", unicodedata.normalize("NFC", seen))[:limit].strip()
+
+
+def plain(text: str, limit: int = LONGEST_TEXT) -> str:
+    """Only the words of a post: no addresses, user names, markup, emoji or the channel's signature."""
+    seen = _LINK.sub(r"\1", visible(text, limit))
+    kept = _without_signature([line for line in seen.split("\n") if line.strip()])
+    words = _USERNAME.sub(" ", _ADDRESS.sub(" ", "\n".join(kept)))
+    return "".join(_spoken(char) for char in _MARKS.sub(" ", words)).strip()
+
+
+def has_cyrillic(text: str) -> bool:
+    """Whether any letter of it is Cyrillic."""
+    return bool(_CYRILLIC.search(text))
+
+
+def words_of(text: str) -> list[str]:
+    """The words as they are written; a hyphen or an apostrophe inside belongs to the word."""
+    return _WORD.findall(text)
+
+
+def sentences_of(text: str) -> list[str]:
+    """The text cut at the ends of sentences and lines."""
+    return [part for raw in _SENTENCE_END.split(text) if (part := raw.strip())]
+
+
+def pieces_of(text: str, size: int) -> list[str]:
+    """The text in pieces of whole sentences, each about `size` characters and never above twice that."""
+    pieces: list[str] = []
+    for sentence in sentences_of(text):
+        cut = [sentence[at : at + size] for at in range(0, len(sentence), size)] if len(sentence) > size else [sentence]
+        for part in cut:
+            if pieces and len(pieces[-1]) + len(part) < size:
+                pieces[-1] += f" {part}"
+            else:
+                pieces.append(part)
+    return pieces
+
+
+def _without_signature(lines: list[str]) -> list[str]:
+    while len(lines) > 1 and len(lines[-1]) <= _SIGNATURE_LENGTH and _SIGNATURE.search(lines[-1]):
+        lines = lines[:-1]
+    return lines
+
+
+@lru_cache(maxsize=4_096)
+def _spoken(char: str) -> str:
+    """Emoji and other signs part words like a space does."""
+    return " " if unicodedata.category(char) in {"So", "Sk", "Cs", "Co", "Cn"} else char

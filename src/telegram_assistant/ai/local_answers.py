@@ -1,0 +1,96 @@
+"""An answer made of sentences that stand in the passages: nothing is invented, and nothing in them is obeyed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from telegram_assistant.ai.clean import has_cyrillic, plain, sentences_of, words_of
+from telegram_assistant.ai.inflection import fold
+from telegram_assistant.ai.local_models import Models
+from telegram_assistant.ai.local_vectors import TextVectors
+from telegram_assistant.domain.understanding import Answer, Passage, Sentence
+
+_ENOUGH = 0.62  # measured: 9 of 10 answerable questions pass, 2 of 10 whose answer is only nearly there
+_ENOUGH_ACROSS_LANGUAGES = 0.65
+_BESIDE_THE_BEST = 0.85
+_MOST_SENTENCES = 3
+_MOST_CANDIDATES = 300
+_LONGEST_QUESTION = 500
+_LONGEST_SENTENCE = 500
+_SHORTEST = 15
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A sentence that may answer."""
+
+    text: str
+    key: str
+    score: float
+
+
+class Extractor:
+    """Picks the sentences of passages that answer a question."""
+
+    def __init__(self, models: Models, vectors: TextVectors) -> None:
+        self._models = models
+        self._vectors = vectors
+
+    def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        asked = plain(question, _LONGEST_QUESTION)
+        sentences = [
+            (sentence[:_LONGEST_SENTENCE], passage)
+            for passage in passages
+            for sentence in sentences_of(plain(passage.text))
+            if len(sentence) >= _SHORTEST
+        ][:_MOST_CANDIDATES]
+        if not asked or not sentences:
+            return Answer()
+        found = sorted(self._scored(asked, sentences), key=lambda candidate: -candidate.score)
+        best = [one for one in found if one.score >= max(1.0, _BESIDE_THE_BEST * found[0].score)]
+        return Answer(sentences=_merged(best))
+
+    def _scored(self, question: str, sentences: Sequence[tuple[str, Passage]]) -> list[_Candidate]:
+        """1 is just enough."""
+        texts = {passage.key: plain(passage.text) for _, passage in sentences}
+        wanted = self._weights(question)
+        near = self._models.sentence_vectors([question, *(text for text, _ in sentences)])
+        near_sentence = near[1:] @ near[0]
+        whole = self._vectors.of([question, *texts.values()])
+        near_passage = dict(zip(texts, whole[1:] @ whole[0], strict=True))
+        words_in = {key: self._share_of(wanted, text) for key, text in texts.items()}
+        scored = []
+        for (text, passage), meaning in zip(sentences, near_sentence, strict=True):
+            about = float(meaning) + float(near_passage[passage.key])
+            if has_cyrillic(question) == has_cyrillic(texts[passage.key]):
+                words = self._share_of(wanted, text) + words_in[passage.key]
+                score = (about + words) / 2 / _ENOUGH
+            else:
+                score = about / _ENOUGH_ACROSS_LANGUAGES
+            scored.append(_Candidate(text, passage.key, score))
+        return scored
+
+    def _weights(self, question: str) -> dict[str, float]:
+        lemmas = {self._models.inflection.lemma(word) for word in words_of(question)}
+        return {lemma: -math.log10(self._models.share(lemma)) - 2 for lemma in lemmas if len(lemma) > 2}
+
+    def _share_of(self, wanted: dict[str, float], text: str) -> float:
+        """How much of the question's words stands here, rare ones counting more."""
+        lemmas = {self._models.inflection.lemma(word) for word in words_of(text)}
+        total = sum(max(0.0, weight) for weight in wanted.values())
+        return sum(max(0.0, weight) for lemma, weight in wanted.items() if lemma in lemmas) / total if total else 0.0
+
+
+def _merged(candidates: Sequence[_Candidate]) -> tuple[Sentence, ...]:
+    """The same sentence in several posts is said once, with all its sources."""
+    said: dict[str, tuple[str, list[str]]] = {}
+    for candidate in candidates:
+        words = " ".join(fold(word) for word in words_of(candidate.text))
+        if words not in said and len(said) == _MOST_SENTENCES:
+            continue
+        _, keys = said.setdefault(words, (candidate.text, []))
+        if candidate.key not in keys:
+            keys.append(candidate.key)
+    return tuple(Sentence(text=text, sources=tuple(keys)) for text, keys in said.values())

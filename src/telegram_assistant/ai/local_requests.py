@@ -1,0 +1,76 @@
+"""What is said between us and the worker process that has the local models: frames of MessagePack, length first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from telegram_assistant.domain.understanding import Answer, Passage, Tagged
+
+HEADER = 4  # bytes of a frame's length
+LARGEST_FRAME = 64 * 2**20
+
+
+class TagText(msgspec.Struct, tag=True):
+    """Tags of a text."""
+
+    text: str
+
+
+class EmbedTexts(msgspec.Struct, tag=True):
+    """Vectors of texts."""
+
+    texts: list[str]
+
+
+class AnswerQuestion(msgspec.Struct, tag=True):
+    """An answer from passages."""
+
+    question: str
+    passages: list[Passage]
+
+
+class Call(msgspec.Struct):
+    """A request with its number: an answer that nobody waits for any more is told by it."""
+
+    number: int
+    request: TagText | EmbedTexts | AnswerQuestion
+
+
+class Vectors(msgspec.Struct, tag=True):
+    """Each vector as its 32-bit floats."""
+
+    vectors: list[bytes]
+
+
+class TagsFound(msgspec.Struct, tag=True):
+    """The answer to TagText."""
+
+    tagged: Tagged
+
+
+class AnswerFound(msgspec.Struct, tag=True):
+    """The answer to AnswerQuestion."""
+
+    answer: Answer
+
+
+class Failure(msgspec.Struct, tag=True):
+    """The models cannot do this; the worker lives on."""
+
+    reason: str
+    traceback: str
+
+
+class Outcome(msgspec.Struct):
+    """The answer to the call of that number."""
+
+    number: int
+    result: Vectors | TagsFound | AnswerFound | Failure
+
+
+def framed(message: Any) -> bytes:
+    """A message as bytes to write."""
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(HEADER, "big") + body

@@ -1,0 +1,103 @@
+"""The describer that needs no account: OCR, NSFW score, kind, colours and fingerprint, measured on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from telegram_assistant.ai.abilities import Identity, Picture
+from telegram_assistant.ai.ocr import WANTED, TrainedData
+from telegram_assistant.ai.vision_jobs import Job, Report
+from telegram_assistant.ai.worker import Worker
+from telegram_assistant.domain.pictures import Fingerprint
+from telegram_assistant.domain.understanding import Seen
+from telegram_assistant.errors import Fatal, Retry, Skip
+
+RULES = "pictures-1"  # of the measures and of domain.picture_kinds; another number makes other results
+MODULE = "telegram_assistant.ai.vision_worker"
+
+
+class LocalVision:
+    """A Describer (ai.abilities) that says only what can be measured: no description, objects or scene.
+
+    `data` comes from `ai.ocr.find_trained_data`; without it nothing is read, and `missing` says so.
+    `limit` ends a worker that takes longer over one picture; `read_limit` gives up reading it before that.
+    """
+
+    def __init__(
+        self, data: TrainedData | None, *, nsfw: bool = True, limit: float = 60.0, read_limit: float = 20.0
+    ) -> None:
+        self._data = data
+        self._nsfw = nsfw
+        self._read_limit = read_limit
+        self._worker = Worker(MODULE, limit=limit)
+        # Languages belong to the model's name: where trained data is added later, results are made anew.
+        parts = [RULES, *sorted(self._data.languages if self._data else ()), *(["nsfw"] if nsfw else [])]
+        self._identity = Identity("local", "+".join(parts))
+
+    @property
+    def identity(self) -> Identity:
+        return self._identity
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """A sentence for health about each thing that is off."""
+        absent = [language for language in WANTED if self._data is None or language not in self._data.languages]
+        if not absent:
+            return ()
+        state = "text on pictures is not read" if self._data is None else f"{', '.join(absent)} text is not read"
+        files = ", ".join(f"{language}.traineddata" for language in absent)
+        return (f"{state}: no {files} (run scripts/tessdata, or set TESSDATA_PREFIX to a folder that has them)",)
+
+    def status(self) -> dict[str, Any]:
+        """For health."""
+        return {
+            "model": self._identity.model,
+            "ocr": list(self._data.languages) if self._data else [],
+            "tessdata": self._data.folder if self._data else None,
+            "worker_pid": self._worker.pid,
+            "missing": list(self.missing),
+        }
+
+    async def describe(self, picture: Picture) -> Seen:
+        """Kind, labels, text, NSFW score and colours. Raises Skip for what is no picture, Retry if the worker died."""
+        report = await self._ask(picture, describe=True)
+        if report.seen is None:
+            raise Retry("the vision worker gave no result")
+        return report.seen
+
+    async def fingerprint(self, picture: Picture) -> Fingerprint:
+        """The perceptual hash and its companions: no model is asked, so it is quick."""
+        report = await self._ask(picture, describe=False)
+        if report.fingerprint is None:
+            raise Retry("the vision worker gave no fingerprint")
+        return report.fingerprint
+
+    async def start(self) -> None:
+        """Optional: the first picture is quicker then."""
+        await self._worker.start()
+
+    async def close(self) -> None:
+        """End the worker."""
+        await self._worker.close()
+
+    async def _ask(self, picture: Picture, *, describe: bool) -> Report:
+        job = Job(
+            content=picture.content,
+            model=self._identity.model,
+            describe=describe,
+            data=self._data,
+            nsfw=self._nsfw,
+            read_limit=self._read_limit,
+        )
+        answer = await self._worker.ask(msgspec.msgpack.encode(job))
+        try:
+            report = msgspec.msgpack.decode(answer, type=Report)
+        except msgspec.MsgspecError as exc:
+            raise Retry(f"the vision worker gave an answer that is none: {exc}") from exc
+        if report.skip is not None:
+            raise Skip(report.skip)
+        if report.fatal is not None:
+            raise Fatal(report.fatal)
+        return report

@@ -1,0 +1,230 @@
+"""Which model does what: built from the settings, each ability by its own provider."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from telegram_assistant.ai.abilities import Answerer, Describer, Embedder, Tagger
+from telegram_assistant.ai.cache import CachedAnswerer, CachedDescriber, CachedEmbedder, CachedTagger, ResultCache
+from telegram_assistant.ai.chat import ChatModel, VectorModel
+from telegram_assistant.ai.checks import Checks
+from telegram_assistant.ai.gate import Gate, Patience
+from telegram_assistant.ai.gigachat import Account, GigaChatConnection, GigaChatModel, GigaChatVectors
+from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder, LocalTagger
+from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.measure import Price
+from telegram_assistant.ai.openai_compatible import OpenAiChat, OpenAiClient, OpenAiVectors, Server
+from telegram_assistant.ai.remote import Conversation, RemoteAnswerer, RemoteDescriber, RemoteEmbedder, RemoteTagger
+from telegram_assistant.ai.stopwords import StopWords
+from telegram_assistant.ai.taxonomy import Taxonomy, load_taxonomy
+from telegram_assistant.errors import Fatal
+
+_OPENAI_HOST = "api.openai.com"
+_PIECES = {"gigachat": 1_200, "openai": 6_000}  # characters of a text that their embedding models take for certain
+
+
+class Provider(StrEnum):
+    """Who answers."""
+
+    LOCAL = "local"
+    GIGACHAT = "gigachat"
+    OPENAI = "openai"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteConfig:
+    """A remote provider's models, prices and limits."""
+
+    model: str
+    vision_model: str
+    embedding_model: str
+    embedding_size: int
+    price: Price = Price()  # noqa: RUF009 - frozen
+    vision_price: Price = Price()  # noqa: RUF009 - frozen
+    embedding_price: Price = Price()  # noqa: RUF009 - frozen
+    patience: Patience = Patience()  # noqa: RUF009 - frozen
+
+
+GIGACHAT_DEFAULTS = RemoteConfig(
+    model="GigaChat-2",
+    vision_model="GigaChat-2-Max",
+    embedding_model="Embeddings",
+    embedding_size=1024,
+    patience=Patience(concurrency=1),  # a personal account has one stream
+)
+OPENAI_DEFAULTS = RemoteConfig(
+    model="gpt-4o-mini",
+    vision_model="gpt-4o-mini",
+    embedding_model="text-embedding-3-small",
+    embedding_size=1536,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsConfig:
+    """The provider of each ability, and what the providers need."""
+
+    tag: Provider = Provider.LOCAL
+    describe: Provider = Provider.LOCAL
+    embed: Provider = Provider.LOCAL
+    answer: Provider = Provider.LOCAL
+    topics_file: Path | None = None
+    gigachat_account: Account | None = None
+    gigachat: RemoteConfig = GIGACHAT_DEFAULTS
+    openai_server: Server | None = None
+    openai: RemoteConfig = OPENAI_DEFAULTS
+
+    @property
+    def used(self) -> frozenset[Provider]:
+        return frozenset((self.tag, self.describe, self.embed, self.answer))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """One of each ability, ready to be asked; `close` ends connections and processes."""
+
+    tagger: Tagger
+    describer: Describer
+    embedder: Embedder
+    answerer: Answerer
+    taxonomy: Taxonomy
+    gates: Mapping[str, Gate] = field(default_factory=dict)  # by ability, of the remote ones
+    closers: tuple[Callable[[], Awaitable[None]], ...] = ()
+
+    async def close(self) -> None:
+        for closer in self.closers:
+            await closer()
+
+    def troubles(self) -> dict[str, str]:
+        """By ability, why its model is not asked now: for health. Those that need a person say so."""
+        return {ability: gate.trouble for ability, gate in self.gates.items() if gate.trouble}
+
+    def cached(self, cache: ResultCache) -> Models:
+        """The same, asking only for what is not kept yet."""
+        return Models(
+            tagger=CachedTagger(self.tagger, cache),
+            describer=CachedDescriber(self.describer, cache),
+            embedder=CachedEmbedder(self.embedder, cache),
+            answerer=CachedAnswerer(self.answerer, cache),
+            taxonomy=self.taxonomy,
+            gates=self.gates,
+            closers=self.closers,
+        )
+
+
+def build_models(config: ModelsConfig, local_describer: Describer) -> Models:
+    """Nothing is connected or started yet. Raises Fatal for what is missing in the settings.
+
+    The local describer is given, for it has settings of its own; who made it closes it.
+    """
+    return _Builder(config, local_describer).build()
+
+
+class _Builder:
+    """Makes what the abilities share once: the worker process, the connections, the checks."""
+
+    def __init__(self, config: ModelsConfig, local_describer: Describer) -> None:
+        self._config = config
+        self._local_describer = local_describer
+        self._taxonomy = load_taxonomy(config.topics_file)
+        inflection = Inflection()
+        self._inflection = inflection
+        self._process = ModelProcess(config.topics_file)
+        self._closers: list[Callable[[], Awaitable[None]]] = [self._process.close]
+        self._gates: dict[str, Gate] = {}
+        self._gigachat = self._connect_gigachat() if Provider.GIGACHAT in config.used else None
+        self._openai = self._connect_openai() if Provider.OPENAI in config.used else None
+        self._checks = Checks(self._taxonomy, inflection, StopWords(inflection))
+
+    def build(self) -> Models:
+        return Models(
+            tagger=self._tagger(),
+            describer=self._describer(),
+            embedder=self._embedder(),
+            answerer=self._answerer(),
+            taxonomy=self._taxonomy,
+            gates=self._gates,
+            closers=tuple(self._closers),
+        )
+
+    def _tagger(self) -> Tagger:
+        provider = self._config.tag
+        if provider is Provider.LOCAL:
+            return LocalTagger(self._process, self._taxonomy)
+        remote = self._remote(provider)
+        return RemoteTagger(self._talk(provider, "tag", remote.model, remote.price), self._checks)
+
+    def _describer(self) -> Describer:
+        provider = self._config.describe
+        if provider is Provider.LOCAL:
+            return self._local_describer
+        remote = self._remote(provider)
+        talk = self._talk(provider, "describe", remote.vision_model, remote.vision_price)
+        describer = RemoteDescriber(talk, self._checks)
+        self._closers.append(describer.close)
+        return describer
+
+    def _embedder(self) -> Embedder:
+        provider = self._config.embed
+        if provider is Provider.LOCAL:
+            return LocalEmbedder(self._process)
+        remote = self._remote(provider)
+        model: VectorModel
+        if self._gigachat is not None and provider is Provider.GIGACHAT:
+            model = GigaChatVectors(self._gigachat, remote.embedding_model)
+        else:
+            model = OpenAiVectors(self._need_openai(), remote.embedding_model)
+        gate = self._gate(provider, "embed")
+        size, piece = remote.embedding_size, _PIECES[provider]
+        return RemoteEmbedder(model, gate, remote.embedding_price, size=size, piece=piece)
+
+    def _answerer(self) -> Answerer:
+        provider = self._config.answer
+        if provider is Provider.LOCAL:
+            return LocalAnswerer(self._process)
+        remote = self._remote(provider)
+        return RemoteAnswerer(self._talk(provider, "answer", remote.model, remote.price), self._checks)
+
+    def _talk(self, provider: Provider, ability: str, model: str, price: Price) -> Conversation:
+        chat: ChatModel
+        if self._gigachat is not None and provider is Provider.GIGACHAT:
+            chat = GigaChatModel(self._gigachat, model)
+        else:
+            chat = OpenAiChat(self._need_openai(), model)
+        return Conversation(chat, self._gate(provider, ability), price)
+
+    def _gate(self, provider: Provider, ability: str) -> Gate:
+        self._gates[ability] = Gate(provider, ability, self._remote(provider).patience)
+        return self._gates[ability]
+
+    def _remote(self, provider: Provider) -> RemoteConfig:
+        return self._config.gigachat if provider is Provider.GIGACHAT else self._config.openai
+
+    def _connect_gigachat(self) -> GigaChatConnection:
+        account = self._config.gigachat_account
+        if account is None or not account.credentials:
+            raise Fatal("GigaChat is chosen for a model, but it has no key: set GIGACHAT_CREDENTIALS, or choose local")
+        connection = GigaChatConnection(account)
+        self._closers.append(connection.close)
+        return connection
+
+    def _connect_openai(self) -> OpenAiClient:
+        server = self._config.openai_server
+        address = urlsplit(server.base_url) if server is not None else None
+        if server is None or address is None or address.scheme not in {"http", "https"} or not address.hostname:
+            raise Fatal("an OpenAI-compatible server is chosen for a model, but OPENAI_BASE_URL is no http(s) address")
+        if address.hostname == _OPENAI_HOST and not server.api_key:
+            raise Fatal("OpenAI is chosen for a model, but it has no key: set OPENAI_API_KEY, or choose local")
+        client = OpenAiClient(server)
+        self._closers.append(client.close)
+        return client
+
+    def _need_openai(self) -> OpenAiClient:
+        if self._openai is None:
+            raise Fatal("no OpenAI-compatible server is configured")
+        return self._openai

@@ -1,0 +1,203 @@
+"""Tag, describe, embed and answer by a remote model, whichever it is: ask, read, check."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from telegram_assistant.ai.abilities import Embedded, Identity, Picture
+from telegram_assistant.ai.chat import ChatModel, VectorModel
+from telegram_assistant.ai.checks import Checks
+from telegram_assistant.ai.clean import pieces_of, visible
+from telegram_assistant.ai.gate import Gate, Kind, Trouble
+from telegram_assistant.ai.measure import Price, Spending, measured
+from telegram_assistant.ai.prompts import (
+    ANSWER_VERSION,
+    DESCRIBE_VERSION,
+    TAG_VERSION,
+    Ask,
+    ask_answer,
+    ask_picture,
+    ask_tags,
+)
+from telegram_assistant.ai.replies import AnswerReply, Form, PictureReply, TagReply, read_reply
+from telegram_assistant.ai.shrink_worker import PICTURE
+from telegram_assistant.ai.worker import Worker
+from telegram_assistant.domain.understanding import Answer, Ocr, Passage, Seen, Sentence, Tagged
+from telegram_assistant.errors import Skip
+
+_EMBED_BATCH = 32
+_NO_TEXT = "."  # servers refuse an empty text, and every post needs a vector
+
+
+class Conversation:
+    """Questions to one chat model through its gate; an answer in a wrong form gets one more try."""
+
+    def __init__(self, model: ChatModel, gate: Gate, price: Price) -> None:
+        self.model = model
+        self.gate = gate
+        self.price = price
+
+    async def reply(self, ask: Ask, form: type[Form], spending: Spending, picture: bytes | None = None) -> Form:
+        async def request() -> Form:
+            try:
+                return await self._once(ask, form, spending, picture)
+            except ValueError as first:
+                try:
+                    return await self._once(ask.again(str(first)), form, spending, picture)
+                except ValueError as second:
+                    told = f"{self.model.model} does not answer in the form it is asked for ({second})"
+                    raise Trouble(Kind.MALFORMED, told) from second
+
+        return await self.gate.run(request)
+
+    async def _once(self, ask: Ask, form: type[Form], spending: Spending, picture: bytes | None) -> Form:
+        reply = await self.model.ask(ask, picture)
+        spending.add(reply.tokens_in, reply.tokens_out)
+        return read_reply(reply.text, form)
+
+
+class RemoteTagger:
+    """Tags, topics and entities by a chat model."""
+
+    def __init__(self, talk: Conversation, checks: Checks) -> None:
+        self._talk = talk
+        self._checks = checks
+
+    @property
+    def identity(self) -> Identity:
+        model = self._talk.model
+        return Identity(model.provider, model.model, f"{TAG_VERSION}+topics-{self._checks.taxonomy.version}")
+
+    async def tag(self, text: str, seen: str = "") -> Tagged:
+        if not visible(text) and not visible(seen):
+            return Tagged()
+        with measured(self._talk.model.provider, "tag", self._talk.price) as spending:
+            ask = ask_tags(text, seen, self._checks.taxonomy)
+            reply = await self._talk.reply(ask, TagReply, spending)
+            checked = await asyncio.to_thread(self._checks.tagged, reply.tagged(), f"{text}\n{seen}")
+        return replace(checked, usage=spending.usage())
+
+
+class RemoteDescriber:
+    """What a picture shows, by a chat model with eyes. It gets a small plain JPEG, never the stranger's file."""
+
+    def __init__(self, talk: Conversation, checks: Checks) -> None:
+        self._talk = talk
+        self._checks = checks
+        self._shrinker = Worker("telegram_assistant.ai.shrink_worker", limit=30.0)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._talk.model.provider, self._talk.model.model, DESCRIBE_VERSION)
+
+    async def describe(self, picture: Picture) -> Seen:
+        with measured(self._talk.model.provider, "describe", self._talk.price) as spending:
+            answer = await self._shrinker.ask(picture.content)
+            if not answer.startswith(PICTURE):
+                raise Skip(answer[1:].decode(errors="replace"))
+            reply = await self._talk.reply(ask_picture(), PictureReply, spending, answer[1:])
+            seen = self._checks.seen(self._seen(reply))
+        return replace(seen, usage=spending.usage())
+
+    async def close(self) -> None:
+        await self._shrinker.close()
+
+    def _seen(self, reply: PictureReply) -> Seen:
+        model = self._talk.model
+        return Seen(
+            classification=reply.classification,
+            description=reply.description,
+            is_meme=reply.is_meme,
+            labels=tuple(reply.labels),
+            objects=tuple(reply.objects),
+            scene=reply.scene,
+            # A language model gives no confidence; that it read the text at all is taken for one.
+            ocr=Ocr(text=reply.text, engine=model.provider, confidence=1.0) if reply.text.strip() else None,
+            nsfw_score=reply.nsfw_score,
+            dominant_colors=tuple(color.lower() for color in reply.dominant_colors),
+            provider=model.provider,
+            model=model.model,
+        )
+
+
+class RemoteAnswerer:
+    """An answer in the model's words, each sentence checked against the passages it names."""
+
+    def __init__(self, talk: Conversation, checks: Checks) -> None:
+        self._talk = talk
+        self._checks = checks
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._talk.model.provider, self._talk.model.model, ANSWER_VERSION)
+
+    async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        if not visible(question) or not passages:
+            return Answer()
+        with measured(self._talk.model.provider, "answer", self._talk.price) as spending:
+            ask, keys = ask_answer(question, passages)
+            reply = await self._talk.reply(ask, AnswerReply, spending)
+            sentences = tuple(
+                Sentence(text=one.text, sources=tuple(keys[str(key)] for key in one.sources if str(key) in keys))
+                for one in reply.sentences
+            )
+            checked = await asyncio.to_thread(self._checks.answer, Answer(sentences=sentences), question, passages)
+        return replace(checked, usage=spending.usage())
+
+
+class RemoteEmbedder:
+    """Vectors by a remote model; long texts are the mean of their pieces."""
+
+    def __init__(self, model: VectorModel, gate: Gate, price: Price, *, size: int, piece: int) -> None:
+        self._model = model
+        self._gate = gate
+        self._price = price
+        self._size = size
+        self._piece = piece
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._model.provider, self._model.model)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        pieces = [pieces_of(visible(text), self._piece) or [_NO_TEXT] for text in texts]
+        flat = [piece for parts in pieces for piece in parts]
+        vectors: list[Sequence[float]] = []
+        with measured(self._model.provider, "embed", self._price) as spending:
+            for start in range(0, len(flat), _EMBED_BATCH):
+                vectors += await self._batch(flat[start : start + _EMBED_BATCH], spending)
+        found = iter(vectors)
+        means = tuple(_unit_mean([next(found) for _ in parts]) for parts in pieces)
+        return Embedded(vectors=means, usage=spending.usage())
+
+    async def _batch(self, texts: list[str], spending: Spending) -> Sequence[Sequence[float]]:
+        async def request() -> Sequence[Sequence[float]]:
+            reply = await self._model.vectors(texts)
+            spending.add(reply.tokens, 0)
+            self._check(reply.vectors, len(texts))
+            return reply.vectors
+
+        return await self._gate.run(request)
+
+    def _check(self, vectors: Sequence[Sequence[float]], wanted: int) -> None:
+        if len(vectors) != wanted or not all(vectors) or not all(math.isfinite(sum(vector)) for vector in vectors):
+            raise Trouble(
+                Kind.DOWN, f"{self._model.model} gave {len(vectors)} vectors for {wanted} texts, or no numbers"
+            )
+        size = len(vectors[0])
+        if any(len(vector) != self._size for vector in vectors):
+            told = f"{self._model.model} makes vectors of {size} numbers, the settings say {self._size}"
+            raise Trouble(Kind.BLOCKED, told)
+
+
+def _unit_mean(vectors: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    total = [sum(numbers) for zipped in [zip(*vectors, strict=True)] for numbers in zipped]
+    length = math.sqrt(sum(number * number for number in total)) or 1.0
+    return tuple(number / length for number in total)

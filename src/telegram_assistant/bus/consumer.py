@@ -1,0 +1,370 @@
+"""The one loop that every stage runs in: reads in batches, takes over from the dead, tries again, acknowledges last.
+
+Nothing here knows what a stage does. An engine that is away ends the loop, which the supervisor starts again: what was
+read and not acknowledged is read again first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import msgspec
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+
+from telegram_assistant.bus.codec import EVENTS, FIELD, decode
+from telegram_assistant.bus.groups import leave, make_group
+from telegram_assistant.bus.letters import DeadLetter, Letters, StepLog
+from telegram_assistant.bus.settling import Handled, Settling
+from telegram_assistant.bus.stage import Outcome, Stage
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.bus.waiting import LEASE_SECONDS, Waiting, WaitingRoom
+from telegram_assistant.domain.events import Event
+from telegram_assistant.errors import Fatal, Reject, Retry, Skip
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import STAGE_DURATION
+from telegram_assistant.names import stream
+from telegram_assistant.stores.outage import is_outage
+
+EVENTS_PER_ENTRY = 10  # in the middle between one, while posts come live, and a hundred, when much is read
+BLOCK_MS = 1000  # shorter than the client's socket timeout
+NEWER_SECONDS = 60.0
+AWAY_SECONDS = 10.0
+MOST_DELIVERIES = 4  # of an entry or event whose handling ends the process
+
+log = get_logger(__name__)
+
+
+class _Envelope(msgspec.Struct):
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Entries of one stream that came together."""
+
+    event: str
+    entries: tuple[tuple[str, str], ...]  # id and content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the loop waits for what. Tests are less patient."""
+
+    block_ms: int = BLOCK_MS
+    idle_ms: int = 60_000  # an entry that nobody touched for so long belongs to a dead consumer
+    beat: float = 15.0  # seconds between signs of life for what is being handled
+    stop: float = 10.0  # seconds that a stop waits for what is being handled
+
+
+class Consumer:
+    """One per stage and process; its name is its process's, and unique."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        stage: Stage,
+        *,
+        name: str,
+        letters: Letters | None = None,
+        steps: StepLog | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._redis = redis
+        self._stage = stage
+        self._name = name
+        self._patience = patience or Patience()
+        self._room = WaitingRoom(redis, stage.name)
+        self._settling = Settling(redis, stage, self._room, letters, steps)
+        self._entries = max(1, stage.batch // EVENTS_PER_ENTRY)
+        self._progress: Callable[[], None] = lambda: None
+        self._flying: dict[str, set[str]] = {event: set() for event in stage.handlers}
+        self._held: set[str] = set()  # taken from the waiting room
+
+    async def run(self, task: Task) -> None:
+        """A supervised job. Stopping finishes what is under way, and leaves the rest to others."""
+        for event in self._stage.handlers:
+            await make_group(self._redis, event, self._stage.name)
+        task.ready()
+        self._progress = task.progress
+        work: set[asyncio.Future[None]] = set()
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            await self._own_pending()
+            await self._read(work)
+        except asyncio.CancelledError:
+            if work:
+                await asyncio.wait(work, timeout=self._patience.stop)
+            raise
+        finally:
+            beating.cancel()
+            for one in work:
+                one.cancel()
+            await asyncio.gather(beating, *work, return_exceptions=True)
+            self._held.clear()
+            for ids in self._flying.values():
+                ids.clear()
+
+    async def close(self) -> None:
+        """After a clean stop the name is not needed any more."""
+        await leave(self._redis, self._stage.handlers, self._stage.name, self._name)
+
+    async def _read(self, work: set[asyncio.Future[None]]) -> None:
+        claimed = -float("inf")
+        while True:
+            if time.monotonic() - claimed > self._patience.idle_ms / 2000:
+                claimed = time.monotonic()
+                await self._claim(work)
+            await self._room_for_more(work)
+            self._progress()
+            waiting = await self._room.take(time.time(), self._stage.batch)
+            if waiting:
+                self._start(work, self._again(waiting))
+                continue
+            deliveries = await self._next(">")
+            for delivery in deliveries:
+                self._flying[delivery.event].update(id_ for id_, _ in delivery.entries)
+            for delivery in deliveries:
+                await self._room_for_more(work)
+                self._start(work, self._handle(delivery))
+
+    async def _next(self, after: str, *, block: bool = True) -> list[Delivery]:
+        streams: dict[Any, Any] = {stream(event): after for event in self._stage.handlers}
+        answer = await self._redis.xreadgroup(
+            self._stage.name, self._name, streams, count=self._entries, block=self._patience.block_ms if block else None
+        )
+        names = {stream(event): event for event in self._stage.handlers}
+        deliveries = []
+        for name, entries in cast("list[Any]", answer or []):
+            kept = tuple((id_, fields[FIELD]) for id_, fields in entries if fields and FIELD in fields)
+            odd = [id_ for id_, fields in entries if not fields or FIELD not in fields]
+            if odd:  # trimmed meanwhile, or not ours
+                await self._redis.xack(name, self._stage.name, *odd)
+            if kept:
+                deliveries.append(Delivery(names[name], kept))
+        return deliveries
+
+    async def _own_pending(self) -> None:
+        """What this process read before its loop failed."""
+        while deliveries := await self._next("0", block=False):
+            for delivery in deliveries:
+                await self._handle(delivery)
+
+    async def _claim(self, work: set[asyncio.Future[None]]) -> None:
+        """Take over what a consumer left that died."""
+        for event in self._stage.handlers:
+            answer = await self._redis.xautoclaim(
+                stream(event), self._stage.name, self._name, min_idle_time=self._patience.idle_ms, count=self._entries
+            )
+            entries = tuple((id_, fields[FIELD]) for id_, fields in answer[1] if fields and FIELD in fields)
+            if not entries:
+                continue
+            log.info("claimed", stage=self._stage.name, entries=len(entries))
+            deadly = await self._deadly(event, [id_ for id_, _ in entries])
+            rest = tuple(entry for entry in entries if entry[0] not in deadly)
+            if rest:
+                await self._room_for_more(work)
+                self._start(work, self._handle(Delivery(event, rest)))
+            if deadly:
+                await self._take_apart(Delivery(event, tuple(entry for entry in entries if entry[0] in deadly)))
+
+    async def _deadly(self, event: str, ids: Sequence[str]) -> set[str]:
+        """Entries that were delivered so often that one of their events must be ending its process."""
+        found = set()
+        for id_ in ids:
+            for one in await self._redis.xpending_range(stream(event), self._stage.name, min=id_, max=id_, count=1):
+                if int(one["times_delivered"]) > MOST_DELIVERIES:
+                    found.add(id_)
+        return found
+
+    async def _take_apart(self, delivery: Delivery) -> None:
+        """Each event waits alone from now on, where it is counted before it is handled."""
+        now = time.time()
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for id_, content in delivery.entries:
+                for event in await self._decoded(delivery.event, id_, content):
+                    waits = Waiting(
+                        event=delivery.event,
+                        payload=msgspec.Raw(msgspec.json.encode(event)),
+                        key=event.idempotency_key,
+                        since=now,
+                        reason="handling its batch ended the process",
+                    )
+                    self._room.put(pipe, waits, now)
+                _ = pipe.xack(stream(delivery.event), self._stage.name, id_)
+            await pipe.execute()
+
+    async def _handle(self, delivery: Delivery) -> None:
+        ids = [id_ for id_, _ in delivery.entries]
+        self._flying[delivery.event].update(ids)
+        events = [
+            event for id_, content in delivery.entries for event in await self._decoded(delivery.event, id_, content)
+        ]
+        handled = await self._handle_events(delivery.event, events, [None] * len(events))
+        await self._settling.settle(handled, lambda pipe: self._acknowledge(pipe, delivery.event, ids))
+        self._flying[delivery.event].difference_update(ids)
+
+    async def _again(self, waiting: Sequence[tuple[Waiting, int]]) -> None:
+        ids = [one.id for one, _ in waiting]
+        self._held.update(ids)
+        dead: list[DeadLetter] = []
+        newer: list[Waiting] = []
+        readable: dict[str, list[tuple[Waiting, Event]]] = {name: [] for name in self._stage.handlers}
+        for one, taken in waiting:
+            if taken > MOST_DELIVERIES:
+                dead.append(self._deadly_letter(one, taken))
+                continue
+            try:
+                readable[one.event].append((one, self._waiting_event(one)))
+            except Reject as exc:
+                dead.append(self._unreadable(one.event, one.key, _text(one.payload), str(exc)))
+            except Retry:
+                newer.append(one)
+        await self._settling.bury(dead)
+        handled: list[Handled] = []
+        for name, some in readable.items():
+            handled += await self._handle_events(name, [event for _, event in some], [one for one, _ in some])
+        await self._settling.settle(handled, lambda pipe: self._let_go(pipe, ids, newer))
+
+    def _waiting_event(self, one: Waiting) -> Event:
+        if one.event not in self._stage.handlers:
+            raise Reject(f"{self._stage.name} does not read {one.event}")
+        (event,) = decode(EVENTS[one.event], f"[{_text(one.payload)}]")
+        return event
+
+    async def _handle_events(
+        self, name: str, events: Sequence[Event], before: Sequence[Waiting | None]
+    ) -> list[Handled]:
+        handled: list[Handled] = []
+        for start in range(0, len(events), self._stage.batch):
+            chunk = events[start : start + self._stage.batch]
+            began = time.perf_counter()
+            outcomes = await self._outcomes(name, chunk)
+            seconds = time.perf_counter() - began
+            STAGE_DURATION.labels(self._stage.name).observe(seconds)
+            self._progress()
+            share = seconds / len(chunk)
+            earlier = before[start : start + self._stage.batch]
+            handled += [
+                Handled(name, event, outcome, known, share)
+                for event, outcome, known in zip(chunk, outcomes, earlier, strict=True)
+            ]
+        return handled
+
+    async def _outcomes(self, name: str, events: Sequence[Event]) -> Sequence[Outcome]:
+        """One that nobody foresaw must not spoil the others: they are handled one by one then.
+
+        A Retry that is raised, not returned, speaks of all of them: something that the stage needs is away, which is
+        no event's fault and uses up no attempt.
+        """
+        try:
+            return await self._stage.handlers[name](events)
+        except Fatal:
+            raise
+        except Retry as exc:
+            away = Retry(str(exc), after=AWAY_SECONDS if exc.after is None else exc.after)
+            away.__cause__ = exc.__cause__
+            return [away] * len(events)
+        except Exception as exc:
+            if is_outage(exc):
+                raise
+            if len(events) > 1:
+                return [outcome for event in events for outcome in await self._outcomes(name, [event])]
+            if isinstance(exc, Skip | Reject):
+                return [exc]
+            failure = Retry(f"{type(exc).__name__}: {exc}")
+            failure.__cause__ = exc
+            return [failure]
+
+    async def _decoded(self, event: str, id_: str, content: str) -> list[Event]:
+        """What can be read of an entry. One event that nobody can read does not take its batch with it."""
+        try:
+            return decode(EVENTS[event], content)
+        except Reject as exc:
+            parts = _parts(content)
+            if len(parts) > 1:
+                found = [await self._decoded(event, f"{id_}#{n}", f"[{part}]") for n, part in enumerate(parts)]
+                return [one for some in found for one in some]
+            await self._settling.bury([self._unreadable(event, id_, content, str(exc))])
+        except Retry as exc:
+            await self._leave_to_newer(event, content, str(exc))
+        return []
+
+    async def _leave_to_newer(self, event: str, content: str, reason: str) -> None:
+        """During an upgrade the older process meets events of the newer one, and lets them wait for it."""
+        now = time.time()
+        log.warning("event_is_newer", stage=self._stage.name, reason=reason)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for payload in msgspec.json.decode(content, type=list[msgspec.Raw]):
+                key = msgspec.json.decode(payload, type=_Envelope).idempotency_key
+                waits = Waiting(event=event, payload=payload, key=key, since=now, reason=reason)
+                self._room.put(pipe, waits, now + NEWER_SECONDS)
+            await pipe.execute()
+
+    def _unreadable(self, event: str, id_: str, content: str, reason: str) -> DeadLetter:
+        return DeadLetter(
+            stage=self._stage.name,
+            event=event,
+            key=id_,
+            payload=content,
+            reason=reason,
+            traceback=None,
+            attempts=1,
+            trace_id=None,
+            tenant_id=None,
+        )
+
+    def _deadly_letter(self, one: Waiting, taken: int) -> DeadLetter:
+        reason = f"the process ended each of the {taken - 1} times that it handled this"
+        return replace(self._unreadable(one.event, one.key, _text(one.payload), reason), attempts=taken - 1)
+
+    def _let_go(self, pipe: Pipeline, ids: Sequence[str], newer: Sequence[Waiting]) -> None:
+        """Before it is written: a sign of life after it would move the time when they are due."""
+        self._held.difference_update(ids)
+        self._room.remove(pipe, ids)
+        for one in newer:
+            self._room.put(pipe, one, time.time() + NEWER_SECONDS)
+
+    def _acknowledge(self, pipe: Pipeline, event: str, ids: Sequence[str]) -> None:
+        _ = pipe.xack(stream(event), self._stage.name, *ids)
+
+    async def _room_for_more(self, work: set[asyncio.Future[None]]) -> None:
+        """Wait until another batch may begin; what failed is raised here."""
+        while len(work) >= self._stage.concurrency:
+            await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+            _collect(work)
+        _collect(work)
+
+    def _start(self, work: set[asyncio.Future[None]], coroutine: Coroutine[Any, Any, None]) -> None:
+        work.add(asyncio.ensure_future(coroutine))
+
+    async def _beat(self) -> None:
+        """Signs of life for what takes long, so that nobody takes it over."""
+        while True:
+            await asyncio.sleep(self._patience.beat)
+            for event, ids in self._flying.items():
+                if ids:
+                    await self._redis.xclaim(stream(event), self._stage.name, self._name, 0, list(ids), justid=True)
+            if self._held:
+                await self._room.renew(list(self._held), time.time() + LEASE_SECONDS)
+
+
+def _collect(work: set[asyncio.Future[None]]) -> None:
+    for one in [one for one in work if one.done()]:
+        work.discard(one)
+        one.result()
+
+
+def _text(payload: msgspec.Raw) -> str:
+    return bytes(payload).decode()
+
+
+def _parts(content: str) -> list[str]:
+    try:
+        return [_text(part) for part in msgspec.json.decode(content, type=list[msgspec.Raw])]
+    except (msgspec.MsgspecError, RecursionError):
+        return []

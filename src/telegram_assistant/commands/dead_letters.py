@@ -1,0 +1,131 @@
+"""`tga dead-letters`: what failed for good, why, and once more."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from telegram_assistant.bus.waiting import Waiting, WaitingRoom
+from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.errors import Fatal
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stages import STAGES
+from telegram_assistant.stores.postgres.dead_letters import DeadLetters, Letter
+
+SHOWN = 80
+
+app = typer.Typer(no_args_is_help=True, help="Events that a stage could not handle.")
+console = Console()
+
+Ids = Annotated[list[int] | None, typer.Argument(help="Numbers from tga dead-letters list", metavar="ID...")]
+All = Annotated[bool, typer.Option("--all", help="Every letter, or every one of --stage.")]
+OfStage = Annotated[str | None, typer.Option("--stage", help="Only letters of this stage.")]
+MOST = 10_000
+
+
+@app.command("list", epilog="Example: tga dead-letters list --stage tagging")
+def list_(
+    stage: OfStage = None,
+    limit: Annotated[int, typer.Option(help="At most so many, newest first.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show what waits here, newest first."""
+    _known(stage)
+    letters = with_runtime(lambda runtime: DeadLetters(runtime.database).find(stage=stage, limit=limit))
+    if as_json:
+        typer.echo(json.dumps([_plain(letter) for letter in letters], ensure_ascii=False, indent=2))
+        return
+    if not letters:
+        console.print("No dead letters.")
+        return
+    table = Table("id", "stage", "event", "attempts", "since", "reason", box=None)
+    for letter in letters:
+        since = f"{letter.created_at:%Y-%m-%d %H:%M}"
+        table.add_row(str(letter.id), letter.stage, letter.event, str(letter.attempts), since, letter.reason[:SHOWN])
+    console.print(table)
+
+
+@app.command(epilog="Example: tga dead-letters show 17")
+def show(letter: Annotated[int, typer.Argument(help="Number from tga dead-letters list", metavar="ID")]) -> None:
+    """Show one whole: reason, traceback, trace and content."""
+    found = with_runtime(lambda runtime: DeadLetters(runtime.database).find(ids=[letter]))
+    if not found:
+        raise Fatal(f"there is no dead letter {letter}; see: tga dead-letters list")
+    plain = _plain(found[0])
+    traceback = plain.pop("traceback")
+    typer.echo(json.dumps(plain, ensure_ascii=False, indent=2))
+    if traceback:
+        typer.echo(traceback)
+
+
+@app.command(epilog="Examples: tga dead-letters replay 17 18; tga dead-letters replay --all --stage tagging")
+def replay(ids: Ids = None, every: All = False, stage: OfStage = None) -> None:
+    """Try again, from the stage where it failed and only there."""
+    _known(stage)
+
+    async def work(runtime: Runtime) -> int:
+        letters = await _chosen(runtime, ids, every=every, stage=stage)
+        readable = [letter for letter in letters if isinstance(letter.payload, dict)]
+        for letter in readable:
+            waits = Waiting(
+                event=letter.event,
+                payload=msgspec.Raw(msgspec.json.encode(letter.payload)),
+                key=letter.key,
+                since=time.time(),
+                reason="replayed",
+            )
+            async with runtime.redis.pipeline(transaction=True) as pipe:
+                WaitingRoom(runtime.redis, letter.stage).put(pipe, waits, time.time())
+                await pipe.execute()
+        await DeadLetters(runtime.database).replayed([letter.id for letter in readable])
+        for letter in letters:
+            if letter not in readable:
+                console.print(f"{letter.id}: is no event and cannot be replayed; tga dead-letters drop {letter.id}")
+        return len(readable)
+
+    console.print(f"{with_runtime(work)} replayed.")
+
+
+@app.command(epilog="Example: tga dead-letters drop 17")
+def drop(ids: Ids = None, every: All = False, stage: OfStage = None) -> None:
+    """Forget for good."""
+    _known(stage)
+
+    async def work(runtime: Runtime) -> int:
+        letters = await _chosen(runtime, ids, every=every, stage=stage)
+        return await DeadLetters(runtime.database).drop([letter.id for letter in letters])
+
+    console.print(f"{with_runtime(work)} dropped.")
+
+
+async def _chosen(runtime: Runtime, ids: list[int] | None, *, every: bool, stage: str | None) -> list[Letter]:
+    if bool(ids) == every:
+        raise Fatal("name the letters by their numbers, or say --all")
+    letters = DeadLetters(runtime.database)
+    if every:
+        return await letters.find(stage=stage, limit=MOST)
+    found = await letters.find(ids=ids)
+    unknown = set(ids or ()) - {letter.id for letter in found}
+    if unknown:
+        raise Fatal(f"there is no dead letter {', '.join(map(str, sorted(unknown)))}; see: tga dead-letters list")
+    return found
+
+
+def _known(stage: str | None) -> None:
+    if stage is not None and stage not in STAGES:
+        raise Fatal(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
+
+
+def _plain(letter: Letter) -> dict[str, object]:
+    return {name: value if _is_plain(value) else str(value) for name, value in asdict(letter).items()}
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | dict | list)

@@ -1,0 +1,78 @@
+"""`tga trace`: how a post came here, step by step."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import text
+
+from telegram_assistant.commands.channels import find
+from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.domain.post import post_id
+from telegram_assistant.errors import Fatal
+from telegram_assistant.names import TELETHON_INGEST
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.steps import Recorded, Steps
+
+console = Console()
+
+Reference = Annotated[str, typer.Argument(help="A link like https://t.me/durov/42, or the post's id", metavar="POST")]
+
+
+def trace(
+    post: Reference, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
+) -> None:
+    """Show each step of a post, from its capture to the indexes, with its time."""
+    steps = with_runtime(lambda runtime: _steps(runtime, post))
+    began = steps[0].at
+    if as_json:
+        typer.echo(json.dumps([_plain(step) for step in steps], ensure_ascii=False, indent=2))
+        return
+    table = Table("stage", "outcome", "after", "took", "what came of it", box=None)
+    for step in steps:
+        after = f"{(step.at - began).total_seconds():.2f} s"
+        table.add_row(step.stage, step.outcome, after, f"{step.duration_ms:.1f} ms", step.note)
+    console.print(f"captured {began:%Y-%m-%d %H:%M:%S} UTC, trace {steps[-1].trace_id}")
+    console.print(table)
+
+
+async def _steps(runtime: Runtime, reference: str) -> list[Recorded]:
+    found = await _post(runtime, reference)
+    statement = text("SELECT captured_at, posted_at FROM posts WHERE id = :id")
+    async with runtime.database.connect() as connection:
+        row = (await connection.execute(statement, {"id": found})).one_or_none()
+    if row is None:
+        raise Fatal(f"no post {reference} is stored; is its channel watched? (tga channels list)")
+    captured = Recorded(
+        TELETHON_INGEST, "done", f"posted {row.posted_at:%Y-%m-%d %H:%M:%S} UTC", "", 0.0, row.captured_at
+    )
+    return [captured, *await Steps(runtime.database).of(found)]
+
+
+async def _post(runtime: Runtime, reference: str) -> UUID:
+    try:
+        return UUID(reference)
+    except ValueError:
+        pass
+    channel, _, message = reference.rstrip("/").rpartition("/")
+    if not message.isdecimal():
+        raise Fatal(f"{reference} is no post: give a link like https://t.me/durov/42, or @durov/42, or the post's id")
+    known = await find(Channels(runtime.database), channel.replace("/c/", "/"))
+    return post_id(known.id, int(message))
+
+
+def _plain(step: Recorded) -> dict[str, object]:
+    return {
+        "stage": step.stage,
+        "outcome": step.outcome,
+        "note": step.note,
+        "trace_id": step.trace_id,
+        "duration_ms": step.duration_ms,
+        "at": step.at.isoformat(),
+    }

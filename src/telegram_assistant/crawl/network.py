@@ -1,0 +1,145 @@
+"""Connections that cannot be led astray: the name is resolved here, every answer is checked, and exactly a checked
+address is connected to, while Host, SNI and the certificate keep the name. A second answer of the DNS changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import httpcore
+
+from telegram_assistant.domain.addresses import closed, is_loopback
+from telegram_assistant.domain.urls import Allowance
+from telegram_assistant.errors import Reject, Retry, Skip
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]  # host and port to addresses
+
+MOST_ADDRESSES = 4  # that are tried, one after another
+READ_SIZE = 64 * 1024  # httpcore asks for so much at once
+
+
+async def ask_system(host: str, port: int) -> Sequence[str]:
+    """What the machine's own resolver says."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+class CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """The network as one request sees it: only checked addresses, and no more bytes than `allowed`."""
+
+    def __init__(
+        self, resolve: Resolver, *, allow: Allowance, allowed: int, beneath: httpcore.AsyncNetworkBackend
+    ) -> None:
+        self._resolve = resolve
+        self._allow = allow
+        self._beneath = beneath
+        self._open: list[httpcore.AsyncNetworkStream] = []
+        self.allowed = allowed
+        self.received = 0
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await self._checked(host, port)
+                stream = await self._connect(addresses, port, local_address, socket_options)
+        except TimeoutError as exc:
+            raise Retry(f"{host} did not take the connection within {timeout:g} s") from exc
+        return _Metered(stream, self)
+
+    def count(self, size: int) -> None:
+        self.received += size
+        if self.received > self.allowed:
+            raise Skip(f"more than {self.allowed} bytes came")
+
+    async def close(self) -> None:
+        """Also what httpcore lost sight of, as when a handshake was cancelled."""
+        while self._open:
+            await self._open.pop().aclose()
+
+    async def _checked(self, host: str, port: int) -> Sequence[str]:
+        try:
+            addresses = await self._resolve(host, port)
+        except socket.gaierror as exc:
+            if exc.errno == socket.EAI_AGAIN:
+                raise Retry(f"the name {host} cannot be looked up at the moment") from exc
+            raise Skip(f"there is no host {host}") from exc
+        except (OSError, UnicodeError) as exc:
+            raise Retry(f"the name {host} cannot be looked up: {exc}") from exc
+        if not addresses:
+            raise Skip(f"there is no host {host}")
+        open_here = (host, port) in self._allow
+        for address in addresses:
+            why = None if open_here and is_loopback(address) else closed(address)
+            if why:  # one bad answer spoils the rest: no honest name mixes public and private addresses
+                raise Reject(f"{host} leads to {address}, which is {why}")
+        return addresses[:MOST_ADDRESSES]
+
+    async def _connect(
+        self,
+        addresses: Sequence[str],
+        port: int,
+        local_address: str | None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
+    ) -> httpcore.AsyncNetworkStream:
+        for address in addresses[:-1]:
+            try:
+                return await self._connect_one(address, port, local_address, socket_options)
+            except httpcore.ConnectError:
+                continue  # the next may answer, as when only IPv4 works here
+        return await self._connect_one(addresses[-1], port, local_address, socket_options)
+
+    async def _connect_one(
+        self,
+        address: str,
+        port: int,
+        local_address: str | None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
+    ) -> httpcore.AsyncNetworkStream:
+        stream = await self._beneath.connect_tcp(
+            address, port, local_address=local_address, socket_options=socket_options
+        )
+        self._open.append(stream)
+        return stream
+
+
+class _Metered(httpcore.AsyncNetworkStream):
+    """A connection whose bytes are counted: after TLS, but before chunks and packing are undone."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream, network: CheckedNetwork) -> None:
+        self._stream = stream
+        self._network = network
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - as above
+        data = await self._stream.read(max_bytes, timeout)
+        self._network.count(len(data))
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+    ) -> httpcore.AsyncNetworkStream:
+        secured = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return _Metered(secured, self._network)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)

@@ -1,0 +1,69 @@
+"""The graph over any engine that speaks the shared Cypher; an engine brings only its transactions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+from telegram_assistant.domain.understanding import Entity
+from telegram_assistant.index import cypher_put, cypher_read
+from telegram_assistant.index.cypher import NODES, Steps, key_of
+from telegram_assistant.index.graph import Neighbour, PostNode, Together
+
+T = TypeVar("T")
+POSTS_AT_ONCE = 500  # in one transaction: memory and locks stay small
+DROPPED_AT_ONCE = 5000
+
+
+class CypherGraph(ABC):
+    """What `Graph` promises; each piece of work is one transaction."""
+
+    @abstractmethod
+    async def _write(self, work: Callable[[], Steps[T]]) -> T:
+        """Run it in a transaction; it may be started again from the beginning."""
+
+    @abstractmethod
+    async def _read(self, work: Callable[[], Steps[T]]) -> T: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def put(self, posts: Sequence[PostNode]) -> None:
+        for start in range(0, len(posts), POSTS_AT_ONCE):
+            some = posts[start : start + POSTS_AT_ONCE]
+            await self._write(partial(cypher_put.put_posts, some))
+
+    async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
+        keys = [key_of(tenant_id, str(post_id)) for post_id in post_ids]
+        for start in range(0, len(keys), POSTS_AT_ONCE):
+            some = keys[start : start + POSTS_AT_ONCE]
+            await self._write(partial(cypher_put.remove_posts, some))
+
+    async def node(self, tenant_id: UUID, post_id: UUID) -> PostNode | None:
+        return await self._read(partial(cypher_read.node, tenant_id, post_id))
+
+    async def neighbours(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> list[Neighbour]:
+        return await self._read(partial(cypher_read.neighbours, tenant_id, post_id, limit))
+
+    async def forwards(self, tenant_id: UUID, post_id: UUID, *, limit: int = 50) -> list[UUID]:
+        return await self._read(partial(cypher_read.forwards, tenant_id, post_id, limit))
+
+    async def together(self, tenant_id: UUID, entity: Entity, *, limit: int = 10) -> list[Together]:
+        return await self._read(partial(cypher_read.together, tenant_id, entity, limit))
+
+    async def put_interests(self, tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -> None:
+        await self._write(partial(cypher_put.put_interests, tenant_id, user_id, topics))
+
+    async def interests(self, tenant_id: UUID, user_id: UUID) -> dict[str, float]:
+        return await self._read(partial(cypher_read.interests, tenant_id, user_id))
+
+    async def counts(self, tenant_id: UUID) -> dict[str, int]:
+        return await self._read(partial(cypher_read.counts, tenant_id))
+
+    async def drop(self, tenant_id: UUID) -> None:
+        for label in NODES:
+            while await self._write(partial(cypher_put.drop_some, tenant_id, label, DROPPED_AT_ONCE)):
+                pass  # a tenant may be larger than a transaction should be

@@ -1,0 +1,175 @@
+"""Polling that learns: after a visit, when to look again; with a tick, what a request is worth (decision 0007).
+
+The rhythm of a channel is learned from the stored posts, so that it does not matter who captured them, or whether the
+process died before it could learn. The price and what is left of the budget stand in Redis, for whoever ticks next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+from redis.asyncio import Redis
+
+from telegram_assistant.domain.pacing import limits_of, warm_up
+from telegram_assistant.domain.polling import PollingRules, appetite, next_visit, observe, weight_of
+from telegram_assistant.domain.request_price import Allowance, fair_price, first_price, new_appetite
+from telegram_assistant.domain.rhythm import Rhythm
+from telegram_assistant.ingest.seats import READING
+from telegram_assistant.log import get_logger
+from telegram_assistant.names import POLLING_LOOKS, POLLING_PRICE
+from telegram_assistant.stores.postgres.accounts import TelegramAccounts
+from telegram_assistant.stores.postgres.rhythms import Habit, Planned, Rhythms
+
+HOUR = 3600.0
+LEARN_FROM = timedelta(days=60)  # older posts would weigh less than a quarter
+LEARN_ANEW = timedelta(days=1)  # when the history begins so much earlier than what was learned from
+SHARE = 0.8  # of what pacing allows: a look may need a second page, and holes are to be filled too
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a request is worth, as the last tick left it."""
+
+    price: float  # seconds of waiting
+    per_hour: float = 0.0  # the budget
+    days: float = 0.0  # of it, that were not used
+    looks: int = 0  # of all processes until then
+    at: datetime | None = None
+
+
+class Capacity:
+    """How many requests an hour the accounts may make for looks."""
+
+    def __init__(self, accounts: TelegramAccounts, *, clock: Callable[[], datetime]) -> None:
+        self._accounts = accounts
+        self._clock = clock
+
+    async def __call__(self) -> float | None:
+        """None when no account can read now: then nothing is used, and nothing needs a limit."""
+        now = self._clock()
+        able = [
+            account
+            for account in await self._accounts.all()
+            if account.status == "active" and account.floods.get(READING, now) <= now
+        ]
+        interval = max(rate.interval for rate in limits_of(READING))
+        return sum(SHARE * HOUR / (interval * warm_up(now - account.created_at)) for account in able) or None
+
+
+async def unlimited() -> None:
+    """The capacity of accounts that are not paced."""
+    return
+
+
+class Polling:
+    """One per ingest process. Every process plans what it has visited; the holder of the lock sets the price."""
+
+    def __init__(
+        self,
+        rhythms: Rhythms,
+        redis: Redis,
+        *,
+        rules: PollingRules,
+        clock: Callable[[], datetime],
+        capacity: Callable[[], Awaitable[float | None]] = unlimited,
+    ) -> None:
+        self._rhythms = rhythms
+        self._redis = redis
+        self._rules = rules
+        self._clock = clock
+        self._capacity = capacity
+        self._first_price = first_price(rules.fixed)
+
+    async def plan(self, channel_id: int, now: datetime) -> Planned | None:
+        """When to look again at a channel that was just looked at; a first time, after the fixed interval."""
+        price = await self.count_look()
+        habit = await self._rhythms.habit(channel_id, since=now - LEARN_FROM)
+        if habit is None:
+            return None
+        before = known_rhythm(habit.rhythm)
+        rhythm, since = await self._learn(channel_id, habit, before, now)
+        weight, zone = weight_of(habit.priority), ZoneInfo(habit.timezone)
+        if before is None:
+            at = now + timedelta(seconds=self._rules.fixed)
+        else:
+            at = next_visit(rhythm, now, price, weight=weight, zone=zone, rules=self._rules)
+        return Planned(
+            at=at,
+            price=None if before is None else price,
+            appetite=appetite(rhythm, now, self._first_price, weight=weight, zone=zone, rules=self._rules),
+            rhythm=None if rhythm is before else rhythm.to_json(),
+            since=since,
+        )
+
+    async def _learn(
+        self, channel_id: int, habit: Habit, before: Rhythm | None, now: datetime
+    ) -> tuple[Rhythm, datetime]:
+        """The rhythm with what is new, and since when it knows the channel; after a backfill it is learned anew."""
+        zone, begin = ZoneInfo(habit.timezone), max(habit.oldest or now, now - LEARN_FROM)
+        if before is not None and habit.since is not None:
+            older = habit.whole and begin < habit.since - LEARN_ANEW
+            if not older:
+                return (observe(before, habit.arrivals, now, zone=zone) if habit.arrivals else before), habit.since
+        arrivals = habit.arrivals
+        if habit.rhythm is not None:  # these are only the newest
+            arrivals = await self._rhythms.arrivals(channel_id, now - LEARN_FROM)
+        return observe(None, arrivals, now, since=begin, zone=zone), begin
+
+    async def count_look(self) -> float:
+        """A request was used; what the next one is worth."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            _ = pipe.incr(POLLING_LOOKS)
+            _ = pipe.get(POLLING_PRICE)
+            _, kept = await pipe.execute()
+        return self._decoded(kept).price
+
+    async def reprice(self) -> Price:
+        """With every tick: the price at which all channels together use the budget that is left.
+
+        It is written as a whole, from what all processes have used, so two who tick at once do no harm.
+        """
+        now = self._clock()
+        appetites, new = await self._rhythms.appetites()
+        kept, looks = await self._redis.mget(POLLING_PRICE, POLLING_LOOKS)
+        before, used = self._decoded(kept), int(looks or 0)
+        after = await self._after(before, [*appetites, *[new_appetite(self._rules.fixed)] * new], used, now)
+        await self._redis.set(POLLING_PRICE, msgspec.json.encode(after))
+        return after
+
+    async def _after(self, before: Price, appetites: list[float], looks: int, now: datetime) -> Price:
+        per_hour = await self._per_hour(len(appetites))
+        allowance = Allowance(before.days)
+        if per_hour <= 0:
+            return Price(self._first_price, days=allowance.days, looks=looks, at=now)
+        if before.at is not None:
+            seconds = max(0.0, (now - before.at).total_seconds())
+            allowance = allowance.after(seconds, max(0, looks - before.looks), per_hour)
+        fair = fair_price(appetites, per_hour, self._rules.bound)
+        return Price(allowance.price(fair), per_hour, allowance.days, looks, now)
+
+    async def _per_hour(self, channels: int) -> float:
+        """As many requests as the fixed interval would use, if the accounts may make them."""
+        wanted = channels * HOUR / self._rules.fixed
+        allowed = await self._capacity()
+        return wanted if allowed is None else min(wanted, allowed)
+
+    def _decoded(self, kept: str | bytes | None) -> Price:
+        return Price(self._first_price) if kept is None else msgspec.json.decode(kept, type=Price)
+
+
+def known_rhythm(stored: Mapping[str, Any] | None) -> Rhythm | None:
+    """One that another version wrote may not be readable: then it is learned anew."""
+    if stored is None:
+        return None
+    try:
+        return Rhythm.from_json(stored)
+    except (KeyError, TypeError) as exc:
+        log.warning("rhythm_not_readable", reason=repr(exc))
+        return None

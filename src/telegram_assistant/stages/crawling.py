@@ -1,0 +1,128 @@
+"""`crawl_trigger` (SPEC 4.7) and `enrichment` (4.8): which links of a post deserve reading, and reading them.
+
+Each tagged post gets one `posts.enriched`: from the trigger if there is nothing to read, else from enrichment. A page
+that cannot be read now does not hold the post up: it goes on without it, and comes again when the page was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from telegram_assistant.bus.stage import Done, Outcome, each
+from telegram_assistant.crawl.budget import CrawlBudget
+from telegram_assistant.crawl.page import Page, PageReader
+from telegram_assistant.domain.crawl_rules import CrawlRules, Subject, decide
+from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
+from telegram_assistant.domain.urls import NOBODY, Allowance
+from telegram_assistant.errors import Reject, Retry, Skip
+from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
+from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.pages import Pages
+
+FRESH = timedelta(hours=24)
+TAGGED = tuple(PostTagged.__dataclass_fields__)  # what crawl and enriched carry on
+
+
+@dataclass(frozen=True)
+class Crawling:
+    """What reading pages takes."""
+
+    reader: PageReader
+    pages: Pages
+    budget: CrawlBudget
+    clock: Callable[[], datetime]
+    at_once: int = 4
+
+    async def read(self, event: PostCrawl, link: str) -> str:
+        """The canonical address of a page that is stored now. Raises Retry, or Skip and Reject for good.
+
+        Kept under the address that was asked for: where many write, a page may claim the name of another's.
+        """
+        stored = await self.pages.get(link)
+        if stored is not None and self.clock() - stored.fetched_at < FRESH:
+            if stored.problem is not None:
+                raise Skip(stored.problem)
+            return stored.url
+        await self.budget.take(event.tenant_id, link)
+        try:
+            page = await self.reader.read(link, stored.known if stored is not None and stored.text else None)
+        except (Skip, Reject) as exc:
+            await self.pages.save(Page(url=link), problem=str(exc))
+            raise
+        if page.unchanged and stored is not None:
+            await self.pages.seen_again(stored.url)
+            return stored.url
+        await self.pages.save(replace(page, url=link))
+        return link
+
+
+async def trigger_crawls(
+    events: Sequence[PostTagged],
+    *,
+    rules: CrawlRules,
+    materials: Materials,
+    clock: Callable[[], datetime],
+    interests: Callable[[int], Sequence[str]] = lambda _: (),
+    allow: Allowance = NOBODY,
+) -> list[Outcome]:
+    """Words that vision added change no link: such a post goes straight on."""
+    linked = [event.post_id for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]
+    posts = await materials.of(linked) if linked else {}
+    outcomes: list[Outcome] = []
+    for event in events:
+        post = posts.get(event.post_id)
+        subject = Subject(
+            text=post.text if post is not None else "",
+            topics=event.topics,
+            tags=event.tags,
+            interests=interests(event.channel_id),
+        )
+        decisions = decide(event.urls, subject, rules, allow=allow) if post is not None else ()
+        links = tuple(decision.url for decision in decisions if decision.crawl)
+        note = "; ".join(f"{decision.url}: {decision.reason}" for decision in decisions) or "no links to read"
+        outcomes.append(Done((_crawl(event, links, clock()) if links else _enriched(event, (), clock()),), note=note))
+    return outcomes
+
+
+async def enrich_posts(events: Sequence[PostCrawl], *, crawling: Crawling) -> list[Outcome]:
+    """Read the links of each post, and let it go on."""
+
+    async def one(event: PostCrawl) -> Done:
+        read: list[tuple[str, str]] = []
+        later: Retry | None = None
+        notes: list[str] = []
+        answers = await asyncio.gather(*(crawling.read(event, link) for link in event.links), return_exceptions=True)
+        for link, answer in zip(event.links, answers, strict=True):
+            if isinstance(answer, str):
+                read.append((link, answer))
+                notes.append(f"{answer}: read")
+            elif isinstance(answer, Retry):
+                later = answer
+                notes.append(f"{link}: later, {answer}")
+            elif isinstance(answer, Skip | Reject):
+                notes.append(f"{link}: {answer}")
+            else:
+                raise answer
+        await crawling.pages.link(event.post_id, read)
+        enriched = _enriched(event, tuple(sorted({url for _, url in read})), crawling.clock())
+        return Done((enriched,), note="; ".join(notes), again=later)
+
+    return await each(events, one, at_once=crawling.at_once)
+
+
+def _crawl(event: PostTagged, links: tuple[str, ...], now: datetime) -> PostCrawl:
+    key = f"{POSTS_CRAWL}:{event.post_id}:{event.content_hash}:{event.trigger}"
+    return PostCrawl(**{**_carried(event), "occurred_at": now, "idempotency_key": key}, links=links)
+
+
+def _enriched(event: PostTagged, pages: tuple[str, ...], now: datetime) -> PostEnriched:
+    key = f"{POSTS_ENRICHED}:{event.post_id}:{event.content_hash}:{event.trigger}"
+    return PostEnriched(**{**_carried(event), "occurred_at": now, "idempotency_key": key}, pages=pages)
+
+
+def _carried(event: PostTagged) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in TAGGED}

@@ -1,0 +1,166 @@
+"""An entry of the indexes: everything that is known of a post, put together from the tables as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from telegram_assistant.domain.events import PostEnriched
+from telegram_assistant.domain.understanding import Entity, EntityKind, Seen
+from telegram_assistant.index.graph import Image, PostNode, WebPage
+from telegram_assistant.index.vectors import Point
+from telegram_assistant.stages.seen import SeenWords, words
+from telegram_assistant.stages.tag_persistence import TAGS, tags_of
+from telegram_assistant.stores.postgres.enrichment import Enrichments
+from telegram_assistant.stores.postgres.materials import Material, Materials
+from telegram_assistant.stores.postgres.pages import Pages, StoredPage
+
+ALBUM = "album"
+LONGEST_PAGE = 2000  # characters of a page that say what it is about
+LONGEST = 12_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One post for both indexes."""
+
+    post: Material
+    tags_row: Mapping[str, Any]
+    pictures: Sequence[tuple[str, Seen]]
+    pages: Sequence[StoredPage]
+    album: Mapping[str, Any]
+
+    @property
+    def post_id(self) -> UUID:
+        return self.post.post_id
+
+    @property
+    def tenant_id(self) -> UUID:
+        return self.post.tenant_id
+
+    @property
+    def channel_id(self) -> int:
+        return self.post.channel_id
+
+    @property
+    def content_hash(self) -> str:
+        return self.post.content_hash
+
+    @property
+    def deleted(self) -> bool:
+        return self.post.deleted
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self.tags_row.get("tags", ()))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(self.tags_row.get("topics", ()))
+
+    @property
+    def entities(self) -> tuple[Entity, ...]:
+        return tuple(Entity(EntityKind(one["kind"]), one["name"]) for one in self.tags_row.get("entities", ()))
+
+    @property
+    def text(self) -> str:
+        """Of post, pictures, album and pages. A post without any word is found by where it stands (LESSONS 21)."""
+        read = [f"{page.title}\n{page.description or page.text[:LONGEST_PAGE]}" for page in self.pages if page.text]
+        album = "\n".join(str(self.album.get(part) or "") for part in ("vision_summary", "vision_ocr_text"))
+        parts = [self.post.text, words(self.pictures), album.strip(), *read]
+        whole = "\n\n".join(part for part in parts if part.strip())[:LONGEST]
+        return whole or " ".join([self.post.channel_title, *sorted({file.kind for file in self.post.files})])
+
+    @property
+    def has(self) -> tuple[str, ...]:
+        found = {file.kind for file in self.post.files}
+        if self.post.urls:
+            found.add("link")
+        if self.post.album_id is not None:
+            found.add("album")
+        return tuple(sorted(found))
+
+    def point(self, vector: Sequence[float], text_hash: str) -> Point:
+        return Point(
+            post_id=self.post_id,
+            vector=vector,
+            text_hash=text_hash,
+            channel_id=self.channel_id,
+            posted_at=self.post.posted_at,
+            language=str(self.tags_row.get("language", "")),
+            tags=self.tags,
+            topics=self.topics,
+            has=self.has,
+            album_id=self.post.album_id,
+            forwarded=bool(self.post.details.get("forward")),
+            edited=self.post.edited,
+        )
+
+    def node(self) -> PostNode:
+        channel_id, message_id = self.post.forward
+        return PostNode(
+            tenant_id=self.tenant_id,
+            post_id=self.post_id,
+            channel_id=self.channel_id,
+            channel_title=self.post.channel_title,
+            message_id=self.post.message_id,
+            posted_at=self.post.posted_at,
+            tags=self.tags,
+            topics=self.topics,
+            images=tuple(Image(sha256=sha256, labels=seen.labels) for sha256, seen in self.pictures),
+            pages=tuple(WebPage(url=page.url, title=page.title) for page in self.pages if page.problem is None),
+            entities=self.entities,
+            forwarded_channel_id=channel_id,
+            forwarded_message_id=message_id,
+            replies_to=self.post.replies_to,
+            album_id=self.post.album_id,
+        )
+
+
+class EntryReader:
+    """Reads a batch of entries with one statement per table."""
+
+    def __init__(self, materials: Materials, enrichments: Enrichments, pages: Pages, seen: SeenWords) -> None:
+        self._materials = materials
+        self._enrichments = enrichments
+        self._pages = pages
+        self._seen = seen
+
+    async def of(self, post_ids: Sequence[UUID], tagged: Sequence[PostEnriched] = ()) -> dict[UUID, Entry]:
+        """`tagged` brings tags that may not be stored yet."""
+        posts = await self._materials.of(post_ids)
+        rows = await self._enrichments.of(TAGS, post_ids)
+        stored = {id_: row.data for id_, row in rows.items() if row.content_hash == _hash_of(posts, id_)}
+        albums = await self._enrichments.of(ALBUM, post_ids)
+        pages = await self._pages.of(post_ids)
+        pictures = await self._seen.pictures_of(list(posts.values()))
+        brought = {
+            event.post_id: tags_of(event) for event in tagged if event.content_hash == _hash_of(posts, event.post_id)
+        }
+        return {
+            id_: Entry(
+                post=post,
+                tags_row=_better(stored.get(id_), brought.get(id_)),
+                pictures=pictures.get(id_, ()),
+                pages=pages.get(id_, ()),
+                album=albums[id_].data if id_ in albums else {},
+            )
+            for id_, post in posts.items()
+        }
+
+    async def pictures(self, post_ids: Sequence[UUID]) -> dict[UUID, list[tuple[str, Seen]]]:
+        return await self._seen.pictures_of(list((await self._materials.of(post_ids)).values()))
+
+
+def _hash_of(posts: Mapping[UUID, Material], post_id: UUID) -> str | None:
+    post = posts.get(post_id)
+    return post.content_hash if post is not None else None
+
+
+def _better(stored: Mapping[str, Any] | None, brought: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Tags that knew more stay; of equals the ones that come with the event are not older."""
+    if stored is None or brought is None:
+        return stored or brought or {}
+    return stored if int(stored.get("rank", 0)) > int(brought.get("rank", 0)) else brought

@@ -1,0 +1,162 @@
+"""`indexing` (SPEC 4.9): a post into the vector index and the graph, out of both when it is deleted.
+
+An event only says which post: what is indexed is read from the tables as they are now, so that the order in which
+events come, and how often, does not matter (G2, G5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from itertools import groupby
+from operator import attrgetter
+from uuid import UUID
+
+from telegram_assistant.ai.abilities import Embedder
+from telegram_assistant.bus.stage import Done, Outcome
+from telegram_assistant.domain.events import (
+    AlbumAssembled,
+    Event,
+    PostDeleted,
+    PostEnriched,
+    PostIndexed,
+    PostVisionAnalyzed,
+)
+from telegram_assistant.errors import Skip
+from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.vectors import Model, Point, Vectors
+from telegram_assistant.names import POSTS_INDEXED
+from telegram_assistant.stages.index_entry import Entry, EntryReader
+from telegram_assistant.stages.seen import words
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """Both indexes, and what fills them."""
+
+    vectors: Vectors
+    graph: Graph
+    embedder: Embedder
+    entries: EntryReader
+    clock: Callable[[], datetime]
+
+    @property
+    def model(self) -> Model:
+        return Model(str(self.embedder.identity), self.embedder.size)
+
+    async def hold(self) -> None:
+        """Raises Retry while another process holds an embedded index: one owns it, the others stand by."""
+        await self.vectors.current(UUID(SYSTEM_TENANT))
+        await self.graph.counts(UUID(SYSTEM_TENANT))
+
+    async def put(self, entries: Collection[Entry]) -> None:
+        await self._put_all_vectors(entries)
+        await self.graph.put([entry.node() for entry in entries])
+
+    async def put_vectors(self, post_ids: Sequence[UUID]) -> None:
+        """Only the vectors: of another model."""
+        entries = await self.entries.of(post_ids)
+        await self._put_all_vectors([entry for entry in entries.values() if not entry.deleted])
+
+    async def _put_all_vectors(self, entries: Collection[Entry]) -> None:
+        for tenant_id, found in groupby(sorted(entries, key=attrgetter("tenant_id")), key=attrgetter("tenant_id")):
+            await self._put_vectors(tenant_id, list(found))
+
+    async def _put_vectors(self, tenant_id: UUID, entries: Sequence[Entry]) -> None:
+        """Words that were embedded before are not embedded again: only what is said about them changes."""
+        model = self.model
+        await self.vectors.open(tenant_id, model)
+        hashes = {entry.post_id: text_hash(entry.text) for entry in entries}
+        known = await self.vectors.hashes(tenant_id, model, list(hashes))
+        changed = [entry for entry in entries if known.get(entry.post_id) != hashes[entry.post_id]]
+        same = [entry for entry in entries if known.get(entry.post_id) == hashes[entry.post_id]]
+        if changed:
+            embedded = await self.embedder.embed([entry.text for entry in changed])
+            points = [
+                entry.point(vector, hashes[entry.post_id])
+                for entry, vector in zip(changed, embedded.vectors, strict=True)
+            ]
+            await self.vectors.put(tenant_id, model, points)
+        if same:
+            nothing: tuple[float, ...] = ()
+            kept: list[Point] = [entry.point(nothing, hashes[entry.post_id]) for entry in same]
+            await self.vectors.update(tenant_id, model, kept)
+
+    async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
+        await self.vectors.remove(tenant_id, post_ids)
+        await self.graph.remove(tenant_id, post_ids)
+
+
+def text_hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+async def index_posts(events: Sequence[PostEnriched], *, indexes: Indexes) -> list[Outcome]:
+    """The post with its tags, what was seen and read."""
+    return await _index(events, indexes, tagged=events)
+
+
+async def index_seen(events: Sequence[PostVisionAnalyzed], *, indexes: Indexes) -> list[Outcome]:
+    """Late vision results: where they have words, retagging brings the post; else it is brought up to date here."""
+    pictures = await indexes.entries.pictures([event.post_id for event in events])
+    plain = [event for event in events if not words(pictures.get(event.post_id, ()))]
+    outcomes = iter(await _index(plain, indexes))
+    keep = {id(event) for event in plain}
+    brings = Skip("retagging brings it, with the words that were seen")
+    return [next(outcomes) if id(event) in keep else brings for event in events]
+
+
+async def index_albums(events: Sequence[AlbumAssembled], *, indexes: Indexes) -> list[Outcome]:
+    """The post that stands for the album knows what all its pictures show."""
+    return await _index(events, indexes)
+
+
+async def unindex_posts(events: Sequence[PostDeleted], *, indexes: Indexes) -> list[Outcome]:
+    """A post that came back meanwhile stays."""
+    entries = await indexes.entries.of([event.post_id for event in events])
+    outcomes: list[Outcome] = []
+    for event in events:
+        entry = entries.get(event.post_id)
+        if entry is not None and not entry.deleted:
+            outcomes.append(Skip("the post is there again"))
+            continue
+        await indexes.remove(entry.tenant_id if entry is not None else event.tenant_id, [event.post_id])
+        outcomes.append(Done(note="removed from the indexes"))
+    return outcomes
+
+
+async def _index(
+    events: Sequence[PostEnriched | PostVisionAnalyzed | AlbumAssembled],
+    indexes: Indexes,
+    tagged: Sequence[PostEnriched] = (),
+) -> list[Outcome]:
+    if not events:
+        return []
+    entries = await indexes.entries.of([event.post_id for event in events], tagged)
+    gone = [entry for entry in entries.values() if entry.deleted]
+    for entry in gone:
+        await indexes.remove(entry.tenant_id, [entry.post_id])
+    await indexes.put([entry for entry in entries.values() if not entry.deleted])
+    return [_outcome(event, entries.get(event.post_id), indexes) for event in events]
+
+
+def _outcome(event: Event, entry: Entry | None, indexes: Indexes) -> Outcome:
+    if entry is None:
+        return Skip("the post is gone")
+    if entry.deleted:
+        return Skip("the post was deleted: it is in no index")
+    indexed = PostIndexed(
+        trace_id=event.trace_id,
+        occurred_at=indexes.clock(),
+        idempotency_key=f"{POSTS_INDEXED}:{entry.post_id}:{entry.content_hash}:{event.idempotency_key}",
+        tenant_id=entry.tenant_id,
+        channel_id=entry.channel_id,
+        post_id=entry.post_id,
+        content_hash=entry.content_hash,
+        tags=entry.tags,
+        topics=entry.topics,
+    )
+    return Done((indexed,), note=f"{len(entry.text)} characters, {len(entry.tags)} tags")

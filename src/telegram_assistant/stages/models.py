@@ -1,0 +1,120 @@
+"""Models and indexes as the settings say; nothing is connected before it is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from telegram_assistant.ai.gigachat import Account
+from telegram_assistant.ai.measure import Price
+from telegram_assistant.ai.openai_compatible import Server
+from telegram_assistant.ai.providers import (
+    GIGACHAT_DEFAULTS,
+    OPENAI_DEFAULTS,
+    ModelsConfig,
+    Provider,
+    RemoteConfig,
+)
+from telegram_assistant.config import Settings
+from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.vectors import Vectors
+
+
+def models_config(settings: Settings) -> ModelsConfig:
+    """What `ai.providers` needs, from the settings."""
+    return ModelsConfig(
+        tag=Provider(settings.ai_tag_provider),
+        describe=Provider(settings.ai_vision_provider),
+        embed=Provider(settings.ai_embed_provider),
+        answer=Provider(settings.ai_answer_provider),
+        topics_file=settings.ai_topics_file,
+        gigachat_account=_gigachat(settings),
+        gigachat=_remote(
+            settings,
+            GIGACHAT_DEFAULTS,
+            settings.gigachat_model,
+            settings.gigachat_vision_model,
+            (settings.gigachat_embedding_model, settings.gigachat_embedding_size),
+        ),
+        openai_server=_openai(settings),
+        openai=_remote(
+            settings,
+            OPENAI_DEFAULTS,
+            settings.openai_model,
+            settings.openai_vision_model,
+            (settings.openai_embedding_model, settings.openai_embedding_size),
+        ),
+    )
+
+
+def _gigachat(settings: Settings) -> Account | None:
+    if settings.gigachat_credentials is None:
+        return None
+    account = Account(
+        credentials=settings.gigachat_credentials.get_secret_value(),
+        scope=settings.gigachat_scope,
+        timeout=settings.ai_timeout_sec,
+        ca_file=settings.gigachat_ca_file,
+    )
+    return replace(
+        account,
+        base_url=settings.gigachat_base_url or account.base_url,
+        auth_url=settings.gigachat_auth_url or account.auth_url,
+    )
+
+
+def _openai(settings: Settings) -> Server | None:
+    if settings.openai_base_url is None:
+        return None
+    key = settings.openai_api_key
+    return Server(
+        base_url=settings.openai_base_url,
+        api_key=key.get_secret_value() if key else "",
+        timeout=settings.ai_timeout_sec,
+        ca_file=settings.openai_ca_file,
+    )
+
+
+def _remote(
+    settings: Settings, defaults: RemoteConfig, model: str, vision_model: str, embedding: tuple[str, int]
+) -> RemoteConfig:
+    price = Price(settings.ai_price_per_1k_in, settings.ai_price_per_1k_out)
+    return replace(
+        defaults,
+        model=model,
+        vision_model=vision_model,
+        embedding_model=embedding[0],
+        embedding_size=embedding[1],
+        price=price,
+        vision_price=price,
+        embedding_price=price,
+    )
+
+
+def open_vectors(settings: Settings, folder: Path) -> Vectors:
+    """A Qdrant server where one is configured, else its embedded brother in the data folder."""
+    if settings.qdrant_url:
+        from telegram_assistant.index.qdrant_vectors import QdrantVectors  # noqa: PLC0415 - heavy, and seldom used
+
+        key = settings.qdrant_api_key
+        return QdrantVectors.connect(settings.qdrant_url, key.get_secret_value() if key else None)
+    from telegram_assistant.index.edge_vectors import EdgeVectors  # noqa: PLC0415 - heavy
+
+    return EdgeVectors(folder / "vectors")
+
+
+def open_graph(settings: Settings, folder: Path) -> Graph:
+    """A Neo4j server where one is configured, else Ladybug in the data folder."""
+    if settings.neo4j_url:
+        from telegram_assistant.index.neo4j_graph import Neo4jGraph  # noqa: PLC0415 - heavy, and seldom used
+
+        password = settings.neo4j_password
+        return Neo4jGraph(
+            settings.neo4j_url,
+            settings.neo4j_user,
+            password.get_secret_value() if password else "",
+            settings.neo4j_database,
+        )
+    from telegram_assistant.index.ladybug_graph import LadybugGraph  # noqa: PLC0415 - heavy
+
+    return LadybugGraph(folder / "graph")

@@ -1,0 +1,59 @@
+"""`post_persistence` (SPEC 4.2). Our own posts are saved before they are told of; what another producer tells is saved
+here, by the same code, which then tells of it itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from telegram_assistant.bus.stage import Done, Outcome, each
+from telegram_assistant.domain.events import PostParsed
+from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.post import Counters, Forward, Post, ReplyTo, post_id
+from telegram_assistant.domain.text import Link, clean_text
+from telegram_assistant.errors import Reject, Skip
+from telegram_assistant.ingest.saver import Reading, Saver
+from telegram_assistant.stores.postgres.materials import Materials
+
+
+async def save_posts(events: Sequence[PostParsed], *, materials: Materials, saver: Saver) -> list[Outcome]:
+    """A post that is there was saved by ingest."""
+    known = await materials.of([event.post_id for event in events])
+
+    async def one(event: PostParsed) -> Done:
+        if event.post_id in known:
+            raise Skip("")
+        post = _post(event)
+        if post.id != event.post_id:
+            raise Reject(f"post_id must be {post.id} for message {event.telegram_message_id} of {event.channel_id}")
+        try:
+            await saver.save(Reading(channel_id=event.channel_id, posts=[post], proven=Coverage()))
+        except Skip as exc:
+            raise Reject(f"{exc}; add the channel first") from exc
+        return Done(note="saved for another producer")
+
+    return await each(events, one, at_once=1)
+
+
+def _post(event: PostParsed) -> Post:
+    try:
+        post_id(event.channel_id, event.telegram_message_id)
+    except ValueError as exc:
+        raise Reject(str(exc)) from exc
+    forwarded = event.forward_channel_id is not None
+    return Post(
+        channel_id=event.channel_id,
+        message_id=event.telegram_message_id,
+        posted_at=event.posted_at,
+        text=clean_text(event.text),
+        links=tuple(Link(clean_text(url), "") for url in event.urls),
+        grouped_id=event.grouped_id,
+        forward=Forward(channel_id=event.forward_channel_id, message_id=event.forward_message_id)
+        if forwarded
+        else None,
+        reply_to=ReplyTo(message_id=event.reply_to_message_id) if event.reply_to_message_id else None,
+        author=clean_text(event.author) if event.author else None,
+        edited_at=event.edited_at,
+        counters=Counters.of(
+            views=event.views, forwards=event.forwards, replies=event.replies, reactions=event.reactions
+        ),
+    )

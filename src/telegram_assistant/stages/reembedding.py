@@ -1,0 +1,76 @@
+"""Another model makes other vectors: posts are embedded anew in the background, and searches switch over at the end.
+
+Until then the older generation answers. New posts go to the new one at once, so nothing is missing after the switch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.errors import Retry
+from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.log import get_logger
+from telegram_assistant.stages.indexing import Indexes
+from telegram_assistant.stores.postgres.materials import Materials
+
+BATCH = 100
+EVERY = 60.0
+BREATH = 0.05  # between two batches: new posts come first
+
+log = get_logger(__name__)
+
+
+@dataclass
+class Reembedding:
+    """One process does it, by a lock; what is embedded already is not embedded again after a restart."""
+
+    indexes: Indexes
+    materials: Materials
+    lock: Lock
+    done: int = 0
+    total: int = 0
+
+    async def run(self, task: Task) -> None:
+        """A supervised job."""
+        task.ready()
+        while True:
+            try:
+                if await self.lock.hold():
+                    for tenant_id in await self.materials.tenants():
+                        await self.bring_up_to_date(tenant_id, task)
+            except Retry as exc:
+                log.debug("reembedding_waits", reason=str(exc))  # another process holds the index, or it is away
+                await self.lock.release()
+            task.progress()
+            await asyncio.sleep(EVERY)
+
+    async def bring_up_to_date(self, tenant_id: UUID, task: Task | None = None) -> bool:
+        """Whether another model's generation was replaced."""
+        vectors, model = self.indexes.vectors, self.indexes.model
+        current = await vectors.current(tenant_id)
+        if current is None or current == model:
+            return False
+        log.warning("reembedding_began", tenant=str(tenant_id), from_model=current.name, to_model=model.name)
+        await vectors.open(tenant_id, model)
+        self.done, self.total = 0, await self.materials.count(tenant_id)
+        after: UUID | None = None
+        while batch := await self.materials.ids_after(tenant_id, after, limit=BATCH):
+            await self.indexes.put_vectors(batch)
+            after = batch[-1]
+            self.done += len(batch)
+            if task is not None:
+                task.progress()
+            await self.lock.hold()
+            await asyncio.sleep(BREATH)
+        await vectors.switch(tenant_id, model)
+        log.warning("reembedding_ended", tenant=str(tenant_id), posts=self.done)
+        self.done = self.total = 0
+        return True
+
+    async def report(self) -> dict[str, Any]:
+        """For health: a search by meaning is as good as before until this is over."""
+        return {"status": "ok", "error": None, "done": self.done, "total": self.total}

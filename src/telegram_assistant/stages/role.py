@@ -1,0 +1,286 @@
+"""The worker role, wired: every stage of SPEC 4 in the one loop of the bus, and what keeps them going."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from telegram_assistant import __version__
+from telegram_assistant.ai.budget import BudgetGate
+from telegram_assistant.ai.local_vision import LocalVision
+from telegram_assistant.ai.ocr import find_trained_data
+from telegram_assistant.ai.policy_file import load_policy
+from telegram_assistant.ai.providers import Models, Provider, build_models
+from telegram_assistant.bus.consumer import Consumer
+from telegram_assistant.bus.observer import Observer
+from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.stage import Handler, Stage
+from telegram_assistant.bus.supervisor import Job, Task
+from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
+from telegram_assistant.crawl.fetcher import Fetcher, Limits, user_agent
+from telegram_assistant.crawl.page import PageReader
+from telegram_assistant.crawl.reader import open_reader
+from telegram_assistant.crawl.robots import Robots
+from telegram_assistant.crawl.rules_file import load_rules
+from telegram_assistant.domain.urls import NOBODY, Allowance
+from telegram_assistant.errors import Retry
+from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.ingest.relay import Relay
+from telegram_assistant.ingest.role import open_media_store, open_saver
+from telegram_assistant.log import get_logger
+from telegram_assistant.names import (
+    ALBUM_ASSEMBLED,
+    ALBUM_ASSEMBLER,
+    ALBUMS_PARSED,
+    CRAWL_TRIGGER,
+    ENRICHMENT,
+    INDEXING,
+    MEDIA_SETTLED,
+    POST_PERSISTENCE,
+    POSTS_CRAWL,
+    POSTS_DELETED,
+    POSTS_ENRICHED,
+    POSTS_PARSED,
+    POSTS_TAGGED,
+    POSTS_VISION_ANALYZED,
+    REEMBED_LOCK,
+    RETAGGING,
+    TAG_PERSISTENCE,
+    TAGGING,
+    VISION_ANALYSIS,
+)
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stages import EVENTS, groups
+from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines
+from telegram_assistant.stages.album_summary import AlbumSummaries
+from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
+from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
+from telegram_assistant.stages.models import models_config, open_graph, open_vectors
+from telegram_assistant.stages.post_persistence import save_posts
+from telegram_assistant.stages.reembedding import Reembedding
+from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stages.sweep import Sweep
+from telegram_assistant.stages.tag_persistence import save_tags
+from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
+from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
+from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.enrichment import Enrichments
+from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
+from telegram_assistant.stores.postgres.pages import Pages
+from telegram_assistant.stores.postgres.pictures import Pictures
+from telegram_assistant.stores.postgres.steps import Steps
+
+STAND_BY_SECONDS = 5.0
+REEMBED_TTL = 300.0
+PATIENCE = 300.0  # seconds without progress after which a stage counts as stuck
+
+log = get_logger(__name__)
+
+SMALL = 4  # events at once where each takes long, so that several workers can share them
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The tables of the pipeline."""
+
+    materials: Materials
+    enrichments: Enrichments
+    pages: Pages
+    pictures: Pictures
+    usage: ModelUsage
+    steps: Steps
+    letters: DeadLetters
+
+    @classmethod
+    def of(cls, runtime: Runtime) -> Stores:
+        database = runtime.database
+        return cls(
+            Materials(database),
+            Enrichments(database),
+            Pages(database),
+            Pictures(database),
+            ModelUsage(database),
+            Steps(database),
+            DeadLetters(database),
+        )
+
+
+async def start_worker(runtime: Runtime) -> None:
+    """Build and start every stage."""
+    stores = Stores.of(runtime)
+    local = LocalVision(find_trained_data(runtime.settings.tessdata_prefix), nsfw=runtime.settings.vision_nsfw_enabled)
+    runtime.stack.push_async_callback(local.close)
+    models = build_models(models_config(runtime.settings), local)
+    runtime.stack.push_async_callback(models.close)
+    models = models.cached(ModelResults(runtime.database))
+    indexes = _indexes(runtime, stores, models)
+    albums = _albums(runtime, stores)
+    observer = Observer(runtime.redis, list(groups()), EVENTS, stores.letters.counts)
+    await runtime.start_task("pipeline", observer.run, patience=PATIENCE)
+    handlers = _handlers(runtime, stores, models, _vision(runtime, stores, models, local))
+    handlers |= _index_handlers(indexes, albums)
+    name = f"{runtime.settings.hostname}-{uuid4().hex[:8]}"
+    for stage in _stages(handlers):
+        consumer = Consumer(runtime.redis, stage, name=name, letters=stores.letters, steps=stores.steps)
+        runtime.stack.push_async_callback(consumer.close)
+        run = partial(_when_held, indexes, consumer.run) if stage.name == INDEXING else consumer.run
+        await runtime.start_task(stage.name, run, patience=PATIENCE)
+    deadlines = partial(keep_deadlines, albums=albums, publisher=Publisher(runtime.redis))
+    await runtime.start_task("album_deadlines", deadlines, patience=PATIENCE)
+    lock = Lock(runtime.redis, REEMBED_LOCK, name, ttl=REEMBED_TTL, monotonic=asyncio.get_running_loop().time)
+    reembedding = Reembedding(indexes, stores.materials, lock)
+    await runtime.start_task("reembedding", reembedding.run, patience=PATIENCE)
+    runtime.health.sections["reembedding"] = reembedding.report
+    sweep = Sweep(stores.steps, observer.idle, runtime.clock)
+    await runtime.start_task("sweep", sweep.run, patience=PATIENCE)
+    if "relay" not in runtime.supervisor.tasks:
+        saver = open_saver(runtime)
+        relay = Relay(runtime.database, Publisher(runtime.redis), saver.committed)
+        await runtime.start_task("relay", relay.run, patience=PATIENCE)
+    _report(runtime, observer, models, local)
+
+
+def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVision) -> None:
+    async def stages() -> dict[str, Any]:
+        found = await observer.report()
+        late = [stage for stage, one in found.items() if one["status"] != "ok"]
+        error = f"behind for more than ten minutes: {', '.join(late)}" if late else None
+        return {"status": "late" if late else "ok", "error": error, "stages": found}
+
+    async def abilities() -> dict[str, Any]:
+        troubles = models.troubles()
+        error = "; ".join(f"{ability}: {trouble}" for ability, trouble in troubles.items()) or None
+        return {"status": "failing" if troubles else "ok", "error": error, "vision": local.status()}
+
+    runtime.health.sections["pipeline"] = stages
+    runtime.health.sections["models"] = abilities
+
+
+def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
+    vectors = open_vectors(runtime.settings, runtime.folder.path)
+    runtime.stack.push_async_callback(vectors.close)
+    graph = open_graph(runtime.settings, runtime.folder.path)
+    runtime.stack.push_async_callback(graph.close)
+    entries = EntryReader(stores.materials, stores.enrichments, stores.pages, SeenWords(stores.pictures))
+    return Indexes(vectors, graph, models.embedder, entries, runtime.clock)
+
+
+def _albums(runtime: Runtime, stores: Stores) -> Albums:
+    summaries = AlbumSummaries(stores.materials, stores.enrichments, SeenWords(stores.pictures))
+    return Albums(runtime.redis, summaries, runtime.clock)
+
+
+def _vision(runtime: Runtime, stores: Stores, models: Models, local: LocalVision) -> Vision:
+    settings = runtime.settings
+    remote = None if models_config(settings).describe is Provider.LOCAL else models.describer
+    gate = BudgetGate(
+        runtime.redis,
+        tokens_per_day=settings.vision_tokens_per_day,
+        at_once=settings.vision_max_concurrency,
+        clock=runtime.clock,
+    )
+    return Vision(
+        local=local,
+        remote=remote,
+        pictures=stores.pictures,
+        store=open_media_store(runtime),
+        policy=load_policy(settings.vision_policy_file),
+        gate=gate,
+        usage=stores.usage,
+        clock=runtime.clock,
+        at_once=settings.vision_max_concurrency,
+    )
+
+
+def _crawling(runtime: Runtime, stores: Stores, allow: Allowance) -> Crawling:
+    settings = runtime.settings
+    budgets = BudgetLimits(
+        per_tenant_day=settings.crawl_per_tenant_day,
+        per_site_hour=settings.crawl_per_domain_hour,
+        pause_seconds=settings.crawl_pause_sec,
+    )
+    our_hosts = {host for host, _ in allow}
+    budget = CrawlBudget(runtime.redis, limits=budgets, clock=runtime.clock, our_hosts=our_hosts)
+    limits = Limits(total_seconds=settings.crawl_timeout_sec)
+    fetcher = Fetcher(agent=user_agent(__version__, settings.crawl_contact), limits=limits, allow=allow)
+    robots = Robots(fetcher, clock=runtime.clock)
+    reader: PageReader
+    if settings.crawl_reader == "crawl4ai":
+        from telegram_assistant.crawl.crawl4ai_reader import open_crawl4ai_reader  # noqa: PLC0415 - an extra
+
+        reader = open_crawl4ai_reader(fetcher, robots, clock=runtime.clock, manners=budget, allow=allow)
+    else:
+        reader = open_reader(fetcher, robots, clock=runtime.clock, manners=budget, allow=allow)
+    runtime.stack.push_async_callback(reader.close)
+    return Crawling(reader, stores.pages, budget, runtime.clock)
+
+
+async def _when_held(indexes: Indexes, run: Job, task: Task) -> None:
+    """An embedded index belongs to one process; this one stands by, and takes over when that ends."""
+    told = False
+    while True:
+        try:
+            await indexes.hold()
+        except Retry as exc:
+            if not told:
+                log.info("indexing_stands_by", reason=str(exc))
+            told = True
+            task.ready()
+            await asyncio.sleep(STAND_BY_SECONDS)
+        else:
+            break
+    await run(task)
+
+
+def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) -> dict[str, dict[str, Handler]]:
+    """By stage and event: the functions with what they need."""
+    settings, clock, materials = runtime.settings, runtime.clock, stores.materials
+    allow: Allowance = runtime.crawl_allowed or NOBODY
+    tagging = Tagging(models.tagger, stores.usage, clock, min_chars=settings.tagging_min_chars)
+    crawling = _crawling(runtime, stores, allow)
+    rules = load_rules(settings.crawl_rules_file)
+    seen = SeenWords(stores.pictures)
+    look = partial(analyse_posts, vision=vision, materials=materials, enrichments=stores.enrichments)
+    return {
+        POST_PERSISTENCE: {POSTS_PARSED: partial(save_posts, materials=materials, saver=open_saver(runtime))},
+        VISION_ANALYSIS: {POSTS_PARSED: look, MEDIA_SETTLED: look},
+        TAGGING: {POSTS_PARSED: partial(tag_posts, tagging=tagging)},
+        RETAGGING: {
+            POSTS_VISION_ANALYZED: partial(retag_posts, tagging=tagging, materials=materials, seen=seen),
+        },
+        TAG_PERSISTENCE: {POSTS_TAGGED: partial(save_tags, enrichments=stores.enrichments)},
+        CRAWL_TRIGGER: {
+            POSTS_TAGGED: partial(trigger_crawls, rules=rules, materials=materials, clock=clock, allow=allow)
+        },
+        ENRICHMENT: {POSTS_CRAWL: partial(enrich_posts, crawling=crawling)},
+    }
+
+
+def _index_handlers(indexes: Indexes, albums: Albums) -> dict[str, dict[str, Handler]]:
+    return {
+        INDEXING: {
+            POSTS_ENRICHED: partial(index_posts, indexes=indexes),
+            POSTS_VISION_ANALYZED: partial(index_seen, indexes=indexes),
+            ALBUM_ASSEMBLED: partial(index_albums, indexes=indexes),
+            POSTS_DELETED: partial(unindex_posts, indexes=indexes),
+        },
+        ALBUM_ASSEMBLER: {
+            ALBUMS_PARSED: partial(begin_albums, albums=albums),
+            POSTS_VISION_ANALYZED: partial(follow_items, albums=albums),
+        },
+    }
+
+
+def _stages(handlers: Mapping[str, Mapping[str, Handler]]) -> list[Stage]:
+    slow = {VISION_ANALYSIS: SMALL, ENRICHMENT: SMALL}
+    one_at_a_time = {INDEXING: 1}  # writers of an embedded index wait for each other anyway
+    return [
+        Stage(name=name, handlers=found, batch=slow.get(name, 100), concurrency=one_at_a_time.get(name, 2))
+        for name, found in handlers.items()
+    ]

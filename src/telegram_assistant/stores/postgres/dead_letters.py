@@ -1,0 +1,113 @@
+"""Dead letters: what failed for good, until somebody replays or drops it (G4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.bus.letters import DeadLetter
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.stores.postgres.jsonb import as_jsonb
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+
+_OPEN = "replayed_at IS NULL"
+_ADD = """
+INSERT INTO dead_letters (tenant_id, stage, stream, entry_id, payload, reason, traceback, attempts, trace_id)
+VALUES (coalesce((SELECT id FROM tenants WHERE id = :tenant), :system), :stage, :stream, :entry,
+        CAST(:payload AS jsonb), :reason, :traceback, :attempts, :trace)
+ON CONFLICT (stream, stage, entry_id) DO UPDATE SET payload = excluded.payload, reason = excluded.reason,
+  traceback = excluded.traceback, attempts = excluded.attempts, trace_id = excluded.trace_id, created_at = now(),
+  replayed_at = NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter as it is kept."""
+
+    id: int
+    tenant_id: UUID
+    stage: str
+    event: str
+    key: str
+    payload: Any
+    reason: str
+    traceback: str | None
+    attempts: int
+    trace_id: str | None
+    created_at: datetime
+    replayed_at: datetime | None
+
+
+_COLUMNS = (
+    "id, tenant_id, stage, stream, entry_id, payload, reason, traceback, attempts, trace_id, created_at, replayed_at"
+)
+
+
+class DeadLetters:
+    """The table `dead_letters`."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def add(self, letters: Sequence[DeadLetter]) -> None:
+        async with self._database.begin() as connection:
+            for letter in letters:
+                await connection.execute(text(_ADD), _values(letter))
+
+    async def find(
+        self, *, stage: str | None = None, limit: int = 50, ids: Sequence[int] | None = None
+    ) -> list[Letter]:
+        """Those that nobody has replayed, newest first; with `ids` these, replayed or not."""
+        where = f"(CAST(:stage AS text) IS NULL OR stage = :stage) AND {_OPEN}" if ids is None else "id = ANY(:ids)"
+        statement = text(f"SELECT {_COLUMNS} FROM dead_letters WHERE {where} ORDER BY id DESC LIMIT :limit")
+        values = {"stage": stage, "limit": limit} if ids is None else {"ids": list(ids), "limit": len(ids)}
+        async with self._database.connect() as connection:
+            return [Letter(*row) for row in await connection.execute(statement, values)]
+
+    async def counts(self) -> dict[str, int]:
+        """Open ones by stage."""
+        statement = text(f"SELECT stage, count(*) AS letters FROM dead_letters WHERE {_OPEN} GROUP BY stage")
+        async with self._database.connect() as connection:
+            return {row.stage: int(row.letters) for row in await connection.execute(statement)}
+
+    async def replayed(self, ids: Sequence[int]) -> None:
+        statement = text("UPDATE dead_letters SET replayed_at = now() WHERE id = ANY(:ids)")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"ids": list(ids)})
+
+    async def drop(self, ids: Sequence[int]) -> int:
+        async with self._database.begin() as connection:
+            result = await connection.execute(text("DELETE FROM dead_letters WHERE id = ANY(:ids)"), {"ids": list(ids)})
+        return int(result.rowcount)
+
+
+def _values(letter: DeadLetter) -> dict[str, object]:
+    return {
+        "tenant": letter.tenant_id,
+        "system": UUID(SYSTEM_TENANT),
+        "stage": letter.stage,
+        "stream": letter.event,
+        "entry": letter.key,
+        "payload": _as_json(letter.payload),
+        "reason": clean_text(letter.reason),
+        "traceback": clean_text(letter.traceback) if letter.traceback else None,
+        "attempts": letter.attempts,
+        "trace": letter.trace_id,
+    }
+
+
+def _as_json(payload: str) -> str:
+    """Written anew, for not every number of JSON is one of PostgreSQL; what is no JSON is kept as the text it is."""
+    clean = clean_text(payload)
+    try:
+        return as_jsonb(msgspec.json.decode(clean))
+    except (msgspec.DecodeError, RecursionError):
+        return as_jsonb(clean)

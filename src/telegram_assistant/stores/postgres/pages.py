@@ -1,0 +1,106 @@
+"""Pages that posts link to: once per canonical address, and which posts led there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.crawl.page import Known, Page
+from telegram_assistant.domain.text import clean_text
+
+_SAVE = """
+INSERT INTO web_pages (url, title, text, description, language, site, published, content_hash, etag, last_modified,
+                       problem, fetched_at)
+VALUES (:url, :title, :text, :description, :language, :site, :published, :content_hash, :etag, :last_modified,
+        :problem, now())
+ON CONFLICT (url) DO UPDATE SET title = excluded.title, text = excluded.text, description = excluded.description,
+  language = excluded.language, site = excluded.site, published = excluded.published,
+  content_hash = excluded.content_hash, etag = excluded.etag, last_modified = excluded.last_modified,
+  problem = excluded.problem, fetched_at = now()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """What is known of a page, and when it was last asked for."""
+
+    url: str
+    title: str
+    text: str
+    description: str
+    language: str
+    content_hash: str
+    etag: str | None
+    last_modified: str | None
+    problem: str | None
+    fetched_at: datetime
+
+    @property
+    def known(self) -> Known:
+        return Known(etag=self.etag, last_modified=self.last_modified)
+
+
+_COLUMNS = (
+    "w.url, w.title, w.text, w.description, w.language, w.content_hash, w.etag, w.last_modified, w.problem,"
+    " w.fetched_at"
+)
+
+
+class Pages:
+    """The tables `web_pages` and `post_pages`."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def get(self, link: str) -> StoredPage | None:
+        """By its own address, or by any link that led to it before."""
+        statement = text(
+            f"SELECT {_COLUMNS} FROM web_pages w WHERE w.url = :link OR w.url IN"
+            " (SELECT l.url FROM post_pages l WHERE l.link = :link) ORDER BY w.fetched_at DESC LIMIT 1"
+        )
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"link": link})).one_or_none()
+        return None if row is None else StoredPage(*row)
+
+    async def save(self, page: Page, problem: str | None = None) -> None:
+        values = {
+            name: clean_text(getattr(page, name))
+            for name in ("url", "title", "text", "description", "language", "site", "published", "content_hash")
+        }
+        extra = {"etag": page.etag, "last_modified": page.last_modified, "problem": problem}
+        async with self._database.begin() as connection:
+            await connection.execute(text(_SAVE), {**values, **extra})
+
+    async def seen_again(self, url: str) -> None:
+        """The server said that nothing changed."""
+        async with self._database.begin() as connection:
+            await connection.execute(text("UPDATE web_pages SET fetched_at = now() WHERE url = :url"), {"url": url})
+
+    async def link(self, post_id: UUID, links: Sequence[tuple[str, str]]) -> None:
+        """The pages of a post from now on: as it links to them, and where that led."""
+        forget = text("DELETE FROM post_pages WHERE post_id = :post AND NOT (link = ANY(:links))")
+        remember = text(
+            "INSERT INTO post_pages (post_id, link, url) SELECT :post, :link, :url"
+            " WHERE EXISTS (SELECT 1 FROM posts WHERE id = :post)"
+            " ON CONFLICT (post_id, link) DO UPDATE SET url = excluded.url"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(forget, {"post": post_id, "links": [link for link, _ in links]})
+            for link, url in links:
+                await connection.execute(remember, {"post": post_id, "link": link, "url": url})
+
+    async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, list[StoredPage]]:
+        statement = text(
+            f"SELECT l.post_id, {_COLUMNS} FROM post_pages l JOIN web_pages w ON w.url = l.url"
+            " WHERE l.post_id = ANY(:ids) ORDER BY l.post_id, w.url"
+        )
+        found: dict[UUID, list[StoredPage]] = {}
+        async with self._database.connect() as connection:
+            for post_id, *page in await connection.execute(statement, {"ids": list(post_ids)}):
+                found.setdefault(post_id, []).append(StoredPage(*page))
+        return found

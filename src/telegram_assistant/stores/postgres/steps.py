@@ -1,0 +1,117 @@
+"""How posts came here: the latest step of each stage, and which posts lack the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.bus.letters import Step
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.names import INDEXING, VISION_ANALYSIS
+from telegram_assistant.stores.postgres.database import raw_transaction
+
+LONGEST_NOTE = 500
+
+# A step about words that the post no longer has does not hide the one about those that it has.
+_RECORD = """
+INSERT INTO post_steps AS s (post_id, stage, outcome, note, content_hash, trace_id, duration_ms, at)
+SELECT n.post_id, n.stage, n.outcome, n.note, n.content_hash, n.trace_id, n.duration_ms, clock_timestamp()
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
+  AS n(post_id, stage, outcome, note, content_hash, trace_id, duration_ms)
+WHERE EXISTS (SELECT 1 FROM posts p WHERE p.id = n.post_id)
+ON CONFLICT (post_id, stage) DO UPDATE SET outcome = excluded.outcome, note = excluded.note,
+  content_hash = excluded.content_hash, trace_id = excluded.trace_id, duration_ms = excluded.duration_ms,
+  at = excluded.at
+WHERE excluded.content_hash IN ('', s.content_hash)
+  OR s.content_hash <> (SELECT p.content_hash FROM posts p WHERE p.id = s.post_id)
+"""
+
+# Captured or edited long enough ago to have been through, and yet no step was done for what the post says now.
+_MISSING = """
+SELECT p.id FROM posts p
+JOIN channels c ON c.id = p.channel_id AND c.status <> 'removed'
+LEFT JOIN post_steps s ON s.post_id = p.id AND s.stage = :stage AND s.content_hash = p.content_hash
+  AND s.outcome = 'done'
+WHERE p.deleted_at IS NULL AND s.post_id IS NULL AND p.captured_at >= :since AND p.captured_at < :before
+  AND NOT EXISTS (SELECT 1 FROM post_steps o WHERE o.post_id = p.id AND o.at >= :before)
+  AND NOT EXISTS (SELECT 1 FROM post_versions v WHERE v.post_id = p.id AND v.seen_at >= :before)
+  AND NOT EXISTS (SELECT 1 FROM post_steps d WHERE d.post_id = p.id AND d.outcome IN ('dead', 'waiting')
+                  AND d.content_hash = p.content_hash)
+  AND (:stage <> :vision OR EXISTS (SELECT 1 FROM post_media m WHERE m.post_id = p.id)
+       AND NOT EXISTS (SELECT 1 FROM post_media m WHERE m.post_id = p.id AND m.status = 'pending'))
+ORDER BY p.captured_at LIMIT :limit
+"""
+
+# Deleted in Telegram, and the indexes were not told.
+_REMAINING = """
+SELECT p.id FROM posts p JOIN post_steps s ON s.post_id = p.id AND s.stage = :stage
+WHERE p.deleted_at >= :since AND p.deleted_at < :before AND s.at < p.deleted_at
+ORDER BY p.deleted_at LIMIT :limit
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A step as it is shown."""
+
+    stage: str
+    outcome: str
+    note: str
+    trace_id: str
+    duration_ms: float
+    at: datetime
+
+
+class Steps:
+    """The table `post_steps`."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def record(self, steps: Sequence[Step]) -> None:
+        # The same post twice in one batch: the last word counts.
+        latest = {(step.post_id, step.stage): step for step in steps}
+        # In one order, so that two processes do not wait for each other.
+        rows = [latest[key] for key in sorted(latest)]
+        async with raw_transaction(self._database) as connection:
+            await connection.execute(
+                _RECORD,
+                [row.post_id for row in rows],
+                [row.stage for row in rows],
+                [row.outcome for row in rows],
+                [clean_text(row.note)[:LONGEST_NOTE] for row in rows],
+                [row.content_hash for row in rows],
+                [row.trace_id for row in rows],
+                [row.duration_ms for row in rows],
+            )
+
+    async def of(self, post_id: UUID) -> list[Recorded]:
+        """In the order in which they happened."""
+        statement = text(
+            "SELECT stage, outcome, note, trace_id, duration_ms, at FROM post_steps WHERE post_id = :post ORDER BY at"
+        )
+        async with self._database.connect() as connection:
+            return [Recorded(*row) for row in await connection.execute(statement, {"post": post_id})]
+
+    async def missing(self, stage: str, *, since: datetime, before: datetime, limit: int) -> list[UUID]:
+        """Posts that should have been through a stage by now, and wait nowhere."""
+        values = {"stage": stage, "vision": VISION_ANALYSIS, "since": since, "before": before, "limit": limit}
+        async with self._database.connect() as connection:
+            return [row.id for row in await connection.execute(text(_MISSING), values)]
+
+    async def remaining(self, *, since: datetime, before: datetime, limit: int) -> list[UUID]:
+        """Posts that were deleted and are still in the indexes."""
+        values = {"stage": INDEXING, "since": since, "before": before, "limit": limit}
+        async with self._database.connect() as connection:
+            return [row.id for row in await connection.execute(text(_REMAINING), values)]
+
+    async def publish_again(self, event: str, post_ids: Sequence[UUID], trace_id: str) -> None:
+        """Through the outbox, like everything that is published."""
+        statement = text("INSERT INTO outbox (event, ids, trace_id) VALUES (:event, :ids, :trace)")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"event": event, "ids": list(post_ids), "trace": trace_id})
