@@ -33,6 +33,9 @@ class Engines:
     database: AsyncEngine
     redis: Redis
     postgres: psutil.Process
+    database_url: str
+    redis_url: str
+    folder: Path  # with room for more
 
     async def add_channels(self, channels: Iterable[tuple[int, int, str]]) -> None:
         """Ids, access hashes and usernames; all of their history is asked for."""
@@ -88,4 +91,4 @@ async def started_engines() -> AsyncIterator[Engines]:
         await migrate(database)
         redis = open_redis(valkey.url)
         stack.push_async_callback(redis.aclose)
-        yield Engines(database, redis, psutil.Process(postgres.pid))
+        yield Engines(database, redis, psutil.Process(postgres.pid), postgres.url, valkey.url, path)

@@ -50,7 +50,7 @@ class Scale:
         return [tick for tick in found if self.low <= tick <= self.high]
 
 
-def draw(panels: Sequence[Panel], path: Path) -> None:
+def draw(panels: Sequence[Panel], path: Path, *, strokes: str = "solid: mean, dashed: 95 % are faster") -> None:
     """Panels side by side, with one legend for all."""
     names = [curve.name for curve in panels[0].curves]
     height = HEIGHT + LEGEND * math.ceil((len(names) + 1) / 3)
@@ -61,7 +61,7 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     ]
     for number, panel in enumerate(panels):
         parts += [f'<g transform="translate({number * WIDTH} 0)">', *_panel(panel), "</g>"]
-    for number, name in enumerate([*names, "solid: mean, dashed: 95 % are faster"]):
+    for number, name in enumerate([*names, strokes]):
         x, y = LEFT + number % 3 * 270, HEIGHT + 10 + number // 3 * LEGEND
         if number < len(names):
             parts.append(f'<path d="M{x} {y - 4}h24" stroke="{COLOURS[number]}" stroke-width="3"/>')

@@ -39,7 +39,7 @@ CHANNELS = """
         planned_at, plan_price, appetite, rhythm, rhythm_since)
     SELECT n, 'Channel ' || n, 'channel_' || n, 1, 500, 500, '{[1,501)}', 500,
         $2::timestamptz - interval '5 minutes', $2, $2, $2::timestamptz + interval '1 minute',
-        '{"count": 100, "median": 600, "p95": 3600, "ewma": 700}',
+        jsonb_build_object('count', 100, 'median', 600, 'p95', 3600, 'ewma', 700, 'captured', 500, 'at', $2),
         $2::timestamptz + interval '1 minute', 5, 0.01 / n, $3::jsonb, $2::timestamptz - interval '20 days'
     FROM generate_series((SELECT count(*) FROM channels) + 1, $1) AS n
 """

@@ -136,7 +136,6 @@ async def live_through(
 ) -> Report:
     """Let a world live under a veil and with pages that lose messages, then go on in peace until all has shown."""
     world = build_world(
-        *(),
         seed=11,
         channels=channels,
         posts=int(posts_a_day * 3),

@@ -112,6 +112,9 @@ class Settings(BaseSettings):
 
     # Pipeline (SPEC 4, 8)
     tagging_min_chars: int = Field(80, ge=0, description="Shorter posts are not tagged.")
+    worker_lease_sec: float = Field(
+        60, gt=0, description="Seconds after which the events of a worker that died go to another."
+    )
     worker_health_host: str = Field("127.0.0.1", description="Address the health server of tga worker listens on.")
     worker_health_port: int = Field(8013, ge=0, le=65535, description="Port of the health server of tga worker.")
 

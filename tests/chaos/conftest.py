@@ -124,22 +124,24 @@ class Engines:
 
 @dataclass
 class Slot:
-    """One ingest process, started again whenever it ends, as a service manager does."""
+    """One process, started again whenever it ends, as a service manager does."""
 
     name: str
     environment: dict[str, str]
     folder: Path
+    command: str = "ingest"
+    retired: bool = False  # when it ends now, it stays so
     starts: int = 0
     gave_up: int = 0  # ended by itself: an engine was away when it started
     process: asyncio.subprocess.Process | None = None
     running: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def keep(self) -> None:
-        while True:
+        while not self.retired:
             self.starts += 1
             with (self.folder / f"{self.name}.log").open("ab") as log:
                 self.process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "telegram_assistant", "ingest"),
+                    *(sys.executable, "-m", "telegram_assistant", self.command),
                     env={**self.environment, "HOSTNAME": f"{self.name}-{self.starts}"},
                     cwd=self.folder,
                     stdin=asyncio.subprocess.DEVNULL,
@@ -262,6 +264,7 @@ async def _start(plan: Plan, folder: Path, stack: AsyncExitStack) -> Run:
         "TELEGRAM_SERVER": sim.address,
         "TELEGRAM_PACING_ENABLED": "false",
         "PARSER_SCHEDULER_INTERVAL_SEC": "10",
+        "POLLING_BOUND_SEC": "20",  # nobody waits an hour for a quiet channel here
         "INGEST_LEASE_SEC": "8",
         "INGEST_HEALTH_PORT": "0",
         "MEDIA_RETRY_MAX": "20",

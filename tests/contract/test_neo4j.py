@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -15,6 +19,7 @@ from telegram_assistant.index.graph import PostNode
 from telegram_assistant.index.neo4j_graph import Neo4jGraph
 from tests.contract.conftest import with_neo4j
 from tests.contract.neo4j_server import Address
+from tests.contract.test_graph import rich
 
 pytestmark = [pytest.mark.integration, with_neo4j]
 
@@ -62,6 +67,27 @@ async def test_keys_are_unique(graph: Neo4jGraph, neo4j_address: Address, tenant
         records, _, _ = await driver.execute_query("SHOW CONSTRAINTS YIELD type, labelsOrTypes, properties RETURN *")
     unique = {record["labelsOrTypes"][0] for record in records if record["properties"] == ["key"]}
     assert unique == set(await graph.counts(tenant))
+
+
+async def test_workers_that_fight_over_the_same_posts(neo4j_address: Address, tenant: UUID) -> None:
+    """Deadlocks, and nodes that vanish under another's hands: in the end each post is there once, and then gone."""
+    workers = [Neo4jGraph(neo4j_address.uri, neo4j_address.user, neo4j_address.password) for _ in range(4)]
+    posts = [rich(tenant, message_id=number + 1) for number in range(10)]
+
+    async def work(graph: Neo4jGraph, dice: random.Random) -> None:
+        for _ in range(6):
+            some = [replace(one, tags=tuple(dice.sample("abcdef", 3))) for one in dice.sample(posts, 4)]
+            is_removal = dice.random() < 0.4
+            with suppress(Retry):  # as the bus would, but later
+                await (graph.remove(tenant, [one.post_id for one in some]) if is_removal else graph.put(some))
+
+    await asyncio.gather(*(work(graph, random.Random(seed)) for seed, graph in enumerate(workers)))
+    await workers[0].put(posts)
+    assert [await workers[1].node(tenant, one.post_id) for one in posts] == posts
+    await workers[2].remove(tenant, [one.post_id for one in posts])
+    assert set((await workers[3].counts(tenant)).values()) == {0}
+    for graph in workers:
+        await graph.close()
 
 
 async def test_text_that_is_no_unicode_goes_to_the_dead_letters(graph: Neo4jGraph, tenant: UUID) -> None:

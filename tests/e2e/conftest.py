@@ -75,8 +75,9 @@ class Tga:
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def engines(self) -> dict[str, psutil.Process]:
-        """Its own children: unlike the processes that PostgreSQL starts they stay."""
-        return {child.name(): child for child in psutil.Process(self.process.pid).children()}
+        """Its own children but those of the models: unlike the processes that PostgreSQL starts they stay."""
+        children = psutil.Process(self.process.pid).children()
+        return {child.name(): child for child in children if not child.name().startswith("python")}
 
     async def details(self) -> dict[str, Any]:
         async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
@@ -116,7 +117,7 @@ class Starter:
         data = data or self.place / "data"
         ours = {name.upper() for name in Settings.model_fields}
         env = {name: value for name, value in os.environ.items() if name not in ours}
-        env |= {"TGA_DATA_DIR": str(data), "INGEST_HEALTH_PORT": "0", **settings}
+        env |= {"TGA_DATA_DIR": str(data), "INGEST_HEALTH_PORT": "0", "TGA_DEMO_PAGES_PORT": "0", **settings}
         errors = self.place / f"stderr-{len(self._started)}"
         with errors.open("wb") as file:
             process = await asyncio.create_subprocess_exec(

@@ -62,7 +62,7 @@ async def test_with_servers_of_ones_own_it_starts_none(
     tga = await start(DATABASE_URL=f"{empty_database_url}?application_name=tga", REDIS_URL=redis_url)
     await tga.ready()
     await tga.well()
-    assert tga.children() == []
+    assert tga.engines() == {}
     assert not (place / "data" / "postgres").exists()
     assert not (place / "data" / "valkey").exists()
     assert await tga.query("SELECT count(*) > 0 FROM channels")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from telegram_assistant.ai.clean import has_cyrillic, plain, visible, words_of
+from telegram_assistant.ai.clean import has_cyrillic, one_line, plain, visible, words_of
 from telegram_assistant.ai.inflection import Inflection, Wording, fold
 from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.ai.taxonomy import Taxonomy
@@ -63,10 +63,10 @@ class Checks:
         score = found.nsfw_score
         return replace(
             found,
-            description=plain(found.description, _LONGEST_DESCRIPTION),
+            description=one_line(found.description, _LONGEST_DESCRIPTION),
             labels=_short(found.labels, MOST_LABELS),
             objects=_short(found.objects, MOST_OBJECTS),
-            scene=plain(found.scene, _LONGEST_LABEL),
+            scene=one_line(found.scene, _LONGEST_LABEL),
             ocr=replace(found.ocr, text=visible(found.ocr.text, _LONGEST_OCR))
             if found.ocr and found.ocr.text
             else None,
@@ -80,7 +80,7 @@ class Checks:
         kept = []
         for sentence in found.sentences[:_MOST_SENTENCES]:
             sources = tuple(dict.fromkeys(key for key in sentence.sources if key in texts))
-            text = plain(sentence.text, _LONGEST_SENTENCE)
+            text = one_line(sentence.text, _LONGEST_SENTENCE)
             if text and sources and self._grounded(text, question, [texts[key] for key in sources]):
                 kept.append(Sentence(text=text, sources=sources))
         return replace(found, sentences=tuple(kept))
@@ -89,7 +89,7 @@ class Checks:
         kept: list[str] = []
         taken: set[tuple[str, ...]] = set()
         for raw in tags:
-            tag = " ".join(plain(raw, 2 * _LONGEST_TAG).strip(_QUOTES).split())
+            tag = one_line(raw, 2 * _LONGEST_TAG).strip(_QUOTES)
             words = words_of(tag)
             lemmas = tuple(map(self._inflection.lemma, words))
             fits = 0 < len(words) <= _MOST_WORDS and _SHORTEST_TAG <= len(tag) <= _LONGEST_TAG and not _SITE.search(tag)
@@ -119,12 +119,12 @@ class Checks:
 def _entities(entities: Iterable[Entity], wording: Wording) -> Iterable[Entity]:
     names: dict[str, Entity] = {}
     for entity in entities:
-        name = " ".join(plain(entity.name, 2 * _LONGEST_TAG).strip(_QUOTES).split())
+        name = one_line(entity.name, 2 * _LONGEST_TAG).strip(_QUOTES)
         if 1 < len(name) <= _LONGEST_TAG and not _SITE.search(name) and wording.has(name):
             names.setdefault(fold(name), Entity(entity.kind, name))
     return names.values()
 
 
 def _short(labels: Iterable[str], most: int) -> tuple[str, ...]:
-    tidy = (" ".join(plain(label, _LONGEST_LABEL).strip(_QUOTES).split()).lower() for label in labels)
+    tidy = (one_line(label, _LONGEST_LABEL).strip(_QUOTES).lower() for label in labels)
     return tuple(dict.fromkeys(label for label in tidy if label))[:most]

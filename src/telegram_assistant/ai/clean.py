@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from telegram_assistant.domain.text import clean_text
 
+GAP = " \u2029 "
 LONGEST_TEXT = 8_000  # characters of a post that models look at; Telegram itself allows 4,096
 
 # Controls, soft hyphens, joiners, writing directions, variation selectors, "tag" characters hide words from people.
@@ -35,7 +36,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'\u2019\u02bc][^\W_]+)*")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 # After a full stop a new sentence begins with anything but a small letter (Latin or Cyrillic).
 _SENTENCE_END = re.compile(
-    r"(?<=[.!?\u2026\u3002\uff01\uff1f])[\"'»”)\]]*\s+(?=[\"'«“(\[\u2014\u2013-]*\s*[^\W_a-z\u0430-\u044f\u0451])|\n+"
+    r"(?<=[.!?\u2026\u3002\uff01\uff1f])[\"'»”)\]]*\s+(?=[\"'«“(\[\u2014\u2013-]*\s*[^\W_a-z\u0430-\u044f\u0451])|[\n\u2029]+"
 )
 
 
@@ -46,11 +47,19 @@ def visible(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def plain(text: str, limit: int = LONGEST_TEXT) -> str:
-    """Only the words of a post: no addresses, user names, markup, emoji or the channel's signature."""
+    """Only the words of a post: no addresses, user names, markup, emoji or the channel's signature.
+
+    Where an address was, GAP stands: the words around it are no neighbours.
+    """
     seen = _LINK.sub(r"\1", visible(text, limit))
     kept = _without_signature([line for line in seen.split("\n") if line.strip()])
-    words = _USERNAME.sub(" ", _ADDRESS.sub(" ", "\n".join(kept)))
+    words = _USERNAME.sub(GAP, _ADDRESS.sub(GAP, "\n".join(kept)))
     return "".join(_spoken(char) for char in _MARKS.sub(" ", words)).strip()
+
+
+def one_line(text: str, limit: int = LONGEST_TEXT) -> str:
+    """The same for showing: on one line, without gaps."""
+    return " ".join(plain(text, limit).split())
 
 
 def has_cyrillic(text: str) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from telegram_assistant.ai.clean import has_cyrillic, words_of
+from telegram_assistant.ai.clean import GAP, has_cyrillic, words_of
 
 _LATIN = re.compile("[a-z]")
 _VOWEL = re.compile("[aeiouy]")
@@ -65,7 +65,10 @@ class Wording:
     def __init__(self, text: str, inflection: Inflection) -> None:
         self._inflection = inflection
         self._folded = fold(text)
-        self._keys = [inflection.keys(word) for word in words_of(text)]
+        self._keys: list[frozenset[str]] = []
+        for part in text.split(GAP):
+            self._keys += [inflection.keys(word) for word in words_of(part)]
+            self._keys.append(frozenset())  # no phrase goes across
         self._places: dict[str, list[int]] = defaultdict(list)
         for place, keys in enumerate(self._keys):
             for key in keys:

@@ -27,6 +27,7 @@ from telegram_assistant.ai.local_requests import (
 )
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import WORKER_DEATHS
 
 _WORKER = ("-m", "telegram_assistant.ai.local_worker")
 _GRACE = 3.0  # seconds for the worker to end by itself
@@ -61,7 +62,8 @@ class ModelProcess:
                 raise Retry("the local models are closed: the service is stopping")
             try:
                 result = await self._exchange(request)
-            except (TimeoutError, EOFError, OSError) as exc:
+            except (TimeoutError, EOFError, OSError, msgspec.DecodeError) as exc:
+                WORKER_DEATHS.labels("local_worker", "too_slow" if isinstance(exc, TimeoutError) else "died").inc()
                 await self._end(gently=False)
                 raise Retry(
                     f"the worker with the local models is away ({type(exc).__name__} {exc})", after=1.0
@@ -74,6 +76,9 @@ class ModelProcess:
     async def close(self) -> None:
         """End the worker; further calls are refused."""
         self._closed = True
+        if self._turn.locked() and self._process is not None:  # nobody waits for what it is doing
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
         async with self._turn:
             await self._end(gently=True)
 

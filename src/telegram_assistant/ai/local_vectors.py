@@ -20,7 +20,8 @@ _HASHED = 128  # dimensions for each of the two alphabets
 SIZE = USE_SIZE + 2 * _HASHED
 _MEANING, _WORDS = 0.7**0.5, 0.3**0.5
 _PIECE = 1_500  # characters; whole posts are better than their pieces, up to about this length
-_COMMON = 1e-3
+_COMMON = 5e-4
+_LANGUAGES = 8  # in USE's vocabulary most languages share the ranks, so a word is so much commoner in its own
 _SLOTS = 2  # dimensions that a word takes
 
 
@@ -51,7 +52,8 @@ class TextVectors:
         for lemma in {self._models.inflection.lemma(word) for word in words_of(text)}:
             if len(lemma) < 3 and not lemma.isdigit():
                 continue
-            weight = _COMMON / (_COMMON + self._models.share(lemma))
+            share = self._models.share(lemma) * (1 if has_cyrillic(lemma) else _LANGUAGES)
+            weight = _COMMON / (_COMMON + share)
             for slot, sign in self._slots(lemma):
                 vector[slot] += sign * weight
         return unit(vector)

@@ -245,7 +245,7 @@ def _words(sentence: str, place: int) -> list[_Word]:
     words: list[_Word] = []
     end = 0
     for match in _WORD.finditer(sentence):
-        glued = sentence[end : match.start()].isspace()
+        glued = not sentence[end : match.start()].strip(" ")
         words.append(_Word(match[0], place + len(words), glued and bool(words), first=not words))
         end = match.end()
     return words

@@ -21,8 +21,8 @@ from telegram_assistant.bus.groups import leave, make_group
 from telegram_assistant.bus.letters import DeadLetter, Letters, StepLog
 from telegram_assistant.bus.settling import Handled, Settling
 from telegram_assistant.bus.stage import Outcome, Stage
-from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.bus.waiting import LEASE_SECONDS, Waiting, WaitingRoom
+from telegram_assistant.bus.supervisor import Task, heed_stop
+from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.domain.events import Event
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 from telegram_assistant.log import get_logger
@@ -58,7 +58,13 @@ class Patience:
     block_ms: int = BLOCK_MS
     idle_ms: int = 60_000  # an entry that nobody touched for so long belongs to a dead consumer
     beat: float = 15.0  # seconds between signs of life for what is being handled
-    stop: float = 10.0  # seconds that a stop waits for what is being handled
+    lease: float = 120.0  # seconds for which what was taken from the waiting room is left to its taker
+    stop: float = 4.0  # seconds that a stop waits for what is being handled; the rest is repeated by another
+
+    @classmethod
+    def of(cls, lease: float) -> Patience:
+        """So many seconds without a sign of life, and what a process was handling goes to another."""
+        return cls(idle_ms=int(1000 * lease), beat=lease / 4, lease=2 * lease)
 
 
 class Consumer:
@@ -78,7 +84,7 @@ class Consumer:
         self._stage = stage
         self._name = name
         self._patience = patience or Patience()
-        self._room = WaitingRoom(redis, stage.name)
+        self._room = WaitingRoom(redis, stage.name, lease=self._patience.lease)
         self._settling = Settling(redis, stage, self._room, letters, steps)
         self._entries = max(1, stage.batch // EVENTS_PER_ENTRY)
         self._progress: Callable[[], None] = lambda: None
@@ -219,11 +225,13 @@ class Consumer:
                 dead.append(self._deadly_letter(one, taken))
                 continue
             try:
-                readable[one.event].append((one, self._waiting_event(one)))
+                event = self._waiting_event(one)
             except Reject as exc:
                 dead.append(self._unreadable(one.event, one.key, _text(one.payload), str(exc)))
             except Retry:
                 newer.append(one)
+            else:
+                readable[one.event].append((one, event))
         await self._settling.bury(dead)
         handled: list[Handled] = []
         for name, some in readable.items():
@@ -345,12 +353,13 @@ class Consumer:
     async def _beat(self) -> None:
         """Signs of life for what takes long, so that nobody takes it over."""
         while True:
+            heed_stop()
             await asyncio.sleep(self._patience.beat)
             for event, ids in self._flying.items():
                 if ids:
                     await self._redis.xclaim(stream(event), self._stage.name, self._name, 0, list(ids), justid=True)
             if self._held:
-                await self._room.renew(list(self._held), time.time() + LEASE_SECONDS)
+                await self._room.renew(list(self._held), time.time() + self._room.lease)
 
 
 def _collect(work: set[asyncio.Future[None]]) -> None:

@@ -22,6 +22,17 @@ STEADY_SECONDS = 60.0  # a task that ran this long has recovered: its failures a
 log = get_logger(__name__)
 
 
+def heed_stop() -> None:
+    """Raise a cancellation that was swallowed on the way; to be called in every loop that asks Redis.
+
+    asyncio.wait_for swallows one before Python 3.12 when its work ends in the same moment, and the Redis client uses
+    it for every command.
+    """
+    me = asyncio.current_task()
+    if me is not None and me.cancelling():
+        raise asyncio.CancelledError
+
+
 class TaskState(StrEnum):
     """What a task is doing, as health shows it."""
 
@@ -47,7 +58,6 @@ class Task:
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     last_progress: datetime | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
-    runner: asyncio.Task[Any] | None = None
 
     def ready(self) -> None:
         """The job is up: whoever waits for it may go on."""
@@ -56,14 +66,9 @@ class Task:
         self.progress()
 
     def progress(self) -> None:
-        """The job did a piece of its work. Being alive is not enough to be healthy.
-
-        A stop that was swallowed on the way is heard here: asyncio.wait_for does that before Python 3.12 when its work
-        ends in the same moment, and the Redis client uses it for every command.
-        """
+        """The job did a piece of its work. Being alive is not enough to be healthy."""
         self.last_progress = datetime.now(UTC)
-        if self.runner is not None and self.runner is asyncio.current_task() and self.runner.cancelling():
-            raise asyncio.CancelledError
+        heed_stop()
 
     def shown_state(self, now: datetime) -> TaskState:
         idle = None if self.last_progress is None else (now - self.last_progress).total_seconds()
@@ -113,6 +118,10 @@ class Supervisor:
             await asyncio.gather(running, return_exceptions=True)
             self.tasks[name]._become(TaskState.STOPPED)  # noqa: SLF001 - Task and Supervisor are one unit
 
+    async def stop_together(self, names: list[str]) -> None:
+        """Cancel tasks that do not need each other, all at once, and wait for all."""
+        await asyncio.gather(*(self.stop([name]) for name in names))
+
     async def _until_started(self, task: Task, within: float) -> None:
         started: asyncio.Future[Any] = asyncio.ensure_future(task.started.wait())
         fatal: asyncio.Future[Any] = self._fatal_future()
@@ -145,7 +154,7 @@ class Supervisor:
 
     async def _run(self, task: Task) -> BaseException:
         """Run the job once and return why it ended; when we are being stopped, end with it."""
-        me = task.runner = asyncio.current_task()
+        me = asyncio.current_task()
         failure: BaseException | None = None
         try:
             await task.job(task)

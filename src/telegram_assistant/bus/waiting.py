@@ -54,8 +54,9 @@ class Waiting:
 class WaitingRoom:
     """Of one stage."""
 
-    def __init__(self, redis: Redis, stage: str) -> None:
+    def __init__(self, redis: Redis, stage: str, *, lease: float = LEASE_SECONDS) -> None:
         self._redis = redis
+        self.lease = lease
         self._keys = waiting(stage), waiting_events(stage), waiting_taken(stage)
 
     def put(self, pipe: Pipeline, one: Waiting, due: float) -> None:
@@ -72,7 +73,7 @@ class WaitingRoom:
 
     async def take(self, now: float, limit: int) -> list[tuple[Waiting, int]]:
         """Those that are due, leased, each with how often it was taken up."""
-        answer = await cast("Any", self._redis.eval(_TAKE, 3, *self._keys, now, now + LEASE_SECONDS, limit))
+        answer = await cast("Any", self._redis.eval(_TAKE, 3, *self._keys, now, now + self.lease, limit))
         return [(msgspec.json.decode(content, type=Waiting), int(taken)) for _, content, taken in answer]
 
     async def renew(self, ids: Sequence[str], until: float) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
@@ -48,7 +49,9 @@ def list_(
     table = Table("id", "stage", "event", "attempts", "since", "reason", box=None)
     for letter in letters:
         since = f"{letter.created_at:%Y-%m-%d %H:%M}"
-        table.add_row(str(letter.id), letter.stage, letter.event, str(letter.attempts), since, letter.reason[:SHOWN])
+        table.add_row(
+            str(letter.id), letter.stage, letter.event, str(letter.attempts), since, escape(letter.reason[:SHOWN])
+        )
     console.print(table)
 
 

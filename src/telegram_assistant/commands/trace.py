@@ -8,6 +8,7 @@ from uuid import UUID
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from sqlalchemy import text
 
@@ -37,7 +38,7 @@ def trace(
     table = Table("stage", "outcome", "after", "took", "what came of it", box=None)
     for step in steps:
         after = f"{(step.at - began).total_seconds():.2f} s"
-        table.add_row(step.stage, step.outcome, after, f"{step.duration_ms:.1f} ms", step.note)
+        table.add_row(step.stage, step.outcome, after, f"{step.duration_ms:.1f} ms", escape(step.note))
     console.print(f"captured {began:%Y-%m-%d %H:%M:%S} UTC, trace {steps[-1].trace_id}")
     console.print(table)
 
@@ -63,7 +64,8 @@ async def _post(runtime: Runtime, reference: str) -> UUID:
     channel, _, message = reference.rstrip("/").rpartition("/")
     if not message.isdecimal():
         raise Fatal(f"{reference} is no post: give a link like https://t.me/durov/42, or @durov/42, or the post's id")
-    known = await find(Channels(runtime.database), channel.replace("/c/", "/"))
+    # A link into a private channel names it by its number, and only as a whole.
+    known = await find(Channels(runtime.database), reference if "/c/" in reference else channel)
     return post_id(known.id, int(message))
 
 

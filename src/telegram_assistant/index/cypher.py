@@ -54,6 +54,11 @@ def key_of(tenant_id: UUID, *parts: str | int) -> str:
     return blake2b(repr((tenant_id.hex, *parts)).encode(), digest_size=16).hexdigest()
 
 
+def whole(rows: list[Row]) -> list[Row]:
+    """Without those of nodes that another transaction deletes at this moment: in Neo4j they read as nothing."""
+    return [row for row in rows if None not in row]
+
+
 def label_of(labels: str | list[str]) -> str:
     """Ladybug's nodes have one label, Neo4j's a list."""
     return labels if isinstance(labels, str) else labels[0]

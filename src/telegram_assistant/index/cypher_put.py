@@ -12,7 +12,7 @@ from datetime import UTC
 from typing import Any
 from uuid import UUID
 
-from telegram_assistant.index.cypher import NODES, RELATIONS, Steps, key_of, label_of
+from telegram_assistant.index.cypher import NODES, RELATIONS, Steps, key_of, label_of, whole
 from telegram_assistant.index.graph import PostNode
 
 UNKNOWN = 0  # stands for "no message id": Telegram counts from 1, and Ladybug types a column of nothing as text
@@ -107,7 +107,7 @@ def put_posts(posts: Sequence[PostNode]) -> Steps[None]:
     batch = _Batch(posts)
     yield _merge("Post", always=True), {"rows": _sorted(batch.posts.values())}
     known = yield _of_posts("MATCH (p)<-[:HAS_POST]-(:Channel) RETURN DISTINCT p.key"), {"keys": list(batch.posts)}
-    held = (yield from _let_go([row[0] for row in known])) if known else {}
+    held = (yield from _let_go([row[0] for row in whole(known)])) if known else {}
     for label, nodes in batch.nodes.items():
         rows = _sorted(node for key, node in nodes.items() if label != "Post" or key not in batch.posts)
         if rows:
@@ -125,11 +125,12 @@ def put_posts(posts: Sequence[PostNode]) -> Steps[None]:
 
 def remove_posts(keys: Sequence[str]) -> Steps[None]:
     """Take posts out, with what only they held."""
-    found = yield _of_posts("SET p.posted_at = NULL RETURN p.key"), {"keys": sorted(set(keys))}
+    rows = yield _of_posts("SET p.posted_at = NULL RETURN p.key"), {"keys": sorted(set(keys))}
+    found = [row[0] for row in whole(rows)]
     if not found:
         return
-    held = yield from _let_go([row[0] for row in found])
-    held["Post"] = held.get("Post", set()) | {row[0] for row in found}
+    held = yield from _let_go(found)
+    held["Post"] = held.get("Post", set()).union(found)
     yield from _delete_lonely(held)
 
 
@@ -147,7 +148,7 @@ def put_interests(tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -
         yield _relate("INTERESTED_IN"), {"rows": relations}
     else:
         yield "MATCH (u:User) WHERE u.key = $key DELETE u", {"key": user}
-    yield from _delete_lonely({"Topic": {row[0] for row in held} - {row["key"] for row in rows}})
+    yield from _delete_lonely({"Topic": {row[0] for row in whole(held)} - {row["key"] for row in rows}})
 
 
 def drop_some(tenant_id: UUID, label: str, most: int) -> Steps[int]:
@@ -162,7 +163,7 @@ def _let_go(keys: list[str]) -> Steps[Held]:
     held: Held = defaultdict(set)
     for pattern in (f"(p)-[r:{OUTGOING}]->(n)", f"(p)<-[r:{INCOMING}]-(n)"):
         rows = yield _of_posts(f"MATCH {pattern} RETURN DISTINCT labels(n), n.key"), {"keys": keys}
-        for labels, key in rows:
+        for labels, key in whole(rows):
             held[label_of(labels)].add(key)
         yield _of_posts(f"MATCH {pattern} DELETE r"), {"keys": keys}
     return held
@@ -174,7 +175,7 @@ def _let_labels_go(images: list[str]) -> Steps[set[str]]:
     yield f"{start} SET i.sha256 = i.sha256", {"keys": sorted(images)}
     rows = yield f"{start} MATCH (i)-[:HAS_LABEL]->(l:Label) RETURN DISTINCT l.key", {"keys": images}
     yield f"{start} MATCH (i)-[r:HAS_LABEL]->(:Label) DELETE r", {"keys": images}
-    return {row[0] for row in rows}
+    return {row[0] for row in whole(rows)}
 
 
 def _delete_lonely(held: Mapping[str, Collection[str]]) -> Steps[None]:
@@ -186,7 +187,7 @@ def _delete_lonely(held: Mapping[str, Collection[str]]) -> Steps[None]:
         rows = yield f"{lonely} RETURN n.key", {"keys": keys}
         if not rows:
             continue
-        found = [row[0] for row in rows]
+        found = [row[0] for row in whole(rows)]
         if label == "Image":
             candidates["Label"] = candidates.get("Label", set()) | (yield from _let_labels_go(found))
         yield f"UNWIND $keys AS k MATCH (n:{label}) WHERE n.key = k DELETE n", {"keys": found}

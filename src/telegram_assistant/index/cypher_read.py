@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from telegram_assistant.domain.understanding import Entity, EntityKind
-from telegram_assistant.index.cypher import NODES, Steps, key_of
+from telegram_assistant.index.cypher import NODES, Steps, key_of, whole
 from telegram_assistant.index.graph import Image, Neighbour, PostNode, Together, WebPage
 
 MOST_HOLDERS = 1000  # what more posts than these hold says nothing about any two of them, and would cost much to follow
@@ -60,13 +60,13 @@ INTERESTS = "MATCH (u:User)-[r:INTERESTED_IN]->(t:Topic) WHERE u.key = $key RETU
 def node(tenant_id: UUID, post_id: UUID) -> Steps[PostNode | None]:
     key = {"key": key_of(tenant_id, str(post_id))}
     found = yield NODE, key
-    if not found:
+    if not whole(found):
         return None
     channel_id, title, message_id, posted_at = found[0]
     origin = yield ORIGIN, key
     rows = yield PARTS, key
     parts: dict[str, list[Any]] = defaultdict(list)
-    for what, _, one, two in sorted(rows, key=lambda row: row[1]):
+    for what, _, one, two in sorted(whole(rows), key=lambda row: row[1]):
         parts[what].append((one, two))
     labels: dict[str, list[str]] = defaultdict(list)
     for sha256, name in parts["label"]:
@@ -93,13 +93,13 @@ def node(tenant_id: UUID, post_id: UUID) -> Steps[PostNode | None]:
 def neighbours(tenant_id: UUID, post_id: UUID, limit: int) -> Steps[list[Neighbour]]:
     params = {"key": key_of(tenant_id, str(post_id)), "most": MOST_HOLDERS, "limit": limit}
     rows = yield NEIGHBOURS, params
-    return [Neighbour(UUID(post), tuple(sorted(shared)), round(score, 6)) for post, shared, score in rows]
+    return [Neighbour(UUID(post), tuple(sorted(shared)), round(score, 6)) for post, shared, score in whole(rows)]
 
 
 def forwards(tenant_id: UUID, post_id: UUID, limit: int) -> Steps[list[UUID]]:
     key = key_of(tenant_id, str(post_id))
     found = yield NODE, {"key": key}
-    if not found:
+    if not whole(found):
         return []
     origin = yield ORIGIN, {"key": key}
     channel_id, message_id = origin[0] if origin else (found[0][0], found[0][2])
@@ -108,17 +108,17 @@ def forwards(tenant_id: UUID, post_id: UUID, limit: int) -> Steps[list[UUID]]:
     place = {"channel": key_of(tenant_id, channel_id), "message": message_id, "key": key}
     original = yield ORIGINAL, place
     copies = yield FORWARDS, {**place, "limit": limit}
-    return [UUID(post) for _, post in sorted([*original, *copies])[:limit]]
+    return [UUID(post) for _, post in sorted(whole([*original, *copies]))[:limit]]
 
 
 def together(tenant_id: UUID, entity: Entity, limit: int) -> Steps[list[Together]]:
     rows = yield TOGETHER, {"key": key_of(tenant_id, entity.kind.value, entity.name), "limit": limit}
-    return [Together(Entity(EntityKind(kind), name), posts) for kind, name, posts in rows]
+    return [Together(Entity(EntityKind(kind), name), posts) for kind, name, posts in whole(rows)]
 
 
 def interests(tenant_id: UUID, user_id: UUID) -> Steps[dict[str, float]]:
     rows = yield INTERESTS, {"key": key_of(tenant_id, str(user_id))}
-    return dict(rows)
+    return dict(whole(rows))
 
 
 def counts(tenant_id: UUID) -> Steps[dict[str, int]]:

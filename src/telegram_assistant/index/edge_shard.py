@@ -36,7 +36,7 @@ KINDS = {
 }
 # Up to so many kilobytes of matching vectors are compared one by one (a few milliseconds). Only larger matches go
 # through the graph, and for them it gets links of its own, because `payload_m` is left alone: with payload_m=0 and a
-# low limit, filtered searches were measured to find 3 of 1000 (tests/integration/index/test_recall.py).
+# low limit, filtered searches were measured to find 3 of 1000 (tests/integration/index/test_building.py).
 FULL_SCAN_KB = 40_000
 FLUSH_AFTER = 1000  # points: bounds the log that a start after a kill has to read again
 

@@ -18,7 +18,7 @@ from telegram_assistant.domain.understanding import Entity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """A picture of a post."""
+    """A picture of a post. Labels that are known stay until a put brings others: a post may come before its vision."""
 
     sha256: str
     labels: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPage:
-    """A page that a post links to, by its canonical address."""
+    """A page that a post links to, by its canonical address. A title that is known stays, too (so does a channel's)."""
 
     url: str
     title: str = ""
@@ -58,7 +58,7 @@ class Neighbour:
     """A post that shares something with another, and what."""
 
     post_id: UUID
-    shared: tuple[str, ...]  # names of the entities, tags or pages
+    shared: tuple[str, ...]  # names of the entities, tags or pages, sorted
     score: float  # rare things weigh more
 
 
@@ -73,7 +73,9 @@ class Together:
 class Graph(Protocol):
     """All writes are idempotent. Raise Retry when the graph is away; Fatal for what a person has to mend."""
 
-    async def put(self, posts: Sequence[PostNode]) -> None: ...
+    async def put(self, posts: Sequence[PostNode]) -> None:
+        """The posts as they are now, in place of what was there; what nobody holds any more goes with it."""
+        ...
 
     async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
         """The posts, and what only they held in the graph."""
@@ -88,7 +90,7 @@ class Graph(Protocol):
         ...
 
     async def forwards(self, tenant_id: UUID, post_id: UUID, *, limit: int = 50) -> list[UUID]:
-        """Posts that share the origin of this one (the origin itself too, if it is stored), oldest first."""
+        """Other posts with the same origin (the origin itself too, if it is stored), oldest first."""
         ...
 
     async def together(self, tenant_id: UUID, entity: Entity, *, limit: int = 10) -> list[Together]: ...

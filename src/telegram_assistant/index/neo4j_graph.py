@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from neo4j import AsyncGraphDatabase, AsyncManagedTransaction, NotificationMinimumSeverity
+from neo4j import AsyncGraphDatabase, AsyncManagedTransaction, AsyncSession, NotificationMinimumSeverity
 from neo4j.exceptions import AuthError, ClientError, ConfigurationError, DriverError, Neo4jError
 from neo4j.time import DateTime
 
@@ -21,6 +21,11 @@ PATIENCE = 5.0  # seconds for a connection and for repeating a transaction; the 
 MET_ANOTHER = {
     "Neo.ClientError.Schema.ConstraintValidationFailed",
     "Neo.ClientError.Statement.EntityNotFound",
+}
+ALREADY_THERE = {
+    "Neo.ClientError.Schema.EquivalentSchemaRuleAlreadyExists",
+    "Neo.ClientError.Schema.ConstraintAlreadyExists",
+    "Neo.ClientError.Schema.IndexAlreadyExists",
 }
 FOR_A_PERSON = ("Neo.ClientError.Security.", "Neo.ClientError.Database.")
 
@@ -58,16 +63,16 @@ class Neo4jGraph(CypherGraph):
         await self._driver.close()
 
     async def _make_schema(self) -> None:
-        if self._has_schema:
-            return
-        async with self._making_schema, self._translated(), self._driver.session(database=self._database) as session:
-            for label in NODES:
-                for statement in (
-                    f"CREATE CONSTRAINT {label.lower()}_key IF NOT EXISTS FOR (n:{label}) REQUIRE n.key IS UNIQUE",
-                    f"CREATE INDEX {label.lower()}_tenant IF NOT EXISTS FOR (n:{label}) ON (n.tenant)",
-                ):
-                    result = await session.run(statement)
-                    await result.consume()
+        """Once; whoever comes meanwhile waits, because without its constraint a MERGE may make two nodes."""
+        async with self._making_schema:
+            if self._has_schema:
+                return
+            async with self._translated(), self._driver.session(database=self._database) as session:
+                for label in NODES:
+                    name = label.lower()
+                    key = f"CONSTRAINT {name}_key IF NOT EXISTS FOR (n:{label}) REQUIRE n.key IS UNIQUE"
+                    await _define(session, key)
+                    await _define(session, f"INDEX {name}_tenant IF NOT EXISTS FOR (n:{label}) ON (n.tenant)")
             self._has_schema = True
 
     @asynccontextmanager
@@ -89,6 +94,15 @@ class Neo4jGraph(CypherGraph):
             raise Reject(f"The graph refuses: {code}: {exc.message}") from exc
         except (Neo4jError, DriverError, OSError) as exc:
             raise Retry(f"Neo4j at {self._uri} is away: {exc}") from exc
+
+
+async def _define(session: AsyncSession, what: str) -> None:
+    try:
+        result = await session.run(f"CREATE {what}")
+        await result.consume()
+    except ClientError as exc:
+        if exc.code not in ALREADY_THERE:  # IF NOT EXISTS looks before it locks
+            raise
 
 
 async def _run(transaction: AsyncManagedTransaction, work: Callable[[], Steps[T]]) -> T:

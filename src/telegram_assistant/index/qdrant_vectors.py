@@ -49,6 +49,7 @@ class QdrantVectors:
         self._client = client
         self._where = where
         self._models: dict[UUID, Model] = {}  # what answered last; asked for again before it is called wrong
+        self._opened: set[str] = set()  # a stage opens before each batch: nine requests the first time, then none
 
     @classmethod
     def connect(cls, url: str, api_key: str | None = None) -> QdrantVectors:
@@ -66,6 +67,8 @@ class QdrantVectors:
 
     async def open(self, tenant_id: UUID, model: Model) -> None:
         name = _collection(tenant_id, model)
+        if name in self._opened:
+            return
         if name not in await self._collections(tenant_id):
             await self._create(name, model)
         if await self._model(name) != model:
@@ -78,6 +81,7 @@ class QdrantVectors:
             )
         if await self.current(tenant_id) is None:
             await self._point_alias(tenant_id, name)
+        self._opened.add(name)
 
     async def switch(self, tenant_id: UUID, model: Model) -> None:
         name = _collection(tenant_id, model)
@@ -87,7 +91,7 @@ class QdrantVectors:
         await self._point_alias(tenant_id, name)
         for other in known:
             if other != name:
-                await self._ask(self._client.delete_collection(other))
+                await self._delete(other)
 
     async def put(self, tenant_id: UUID, model: Model, points: Sequence[Point]) -> None:
         check_sizes(model, [point.vector for point in points])
@@ -96,7 +100,7 @@ class QdrantVectors:
                 models.PointStruct(id=str(point.post_id), vector=list(map(float, point.vector)), payload=payload(point))
                 for point in points[start : start + POINTS_AT_ONCE]
             ]
-            await self._of(model, self._client.upsert(_collection(tenant_id, model), structs, wait=True))
+            await self._of(tenant_id, model, self._client.upsert(_collection(tenant_id, model), structs, wait=True))
 
     async def update(self, tenant_id: UUID, model: Model, points: Sequence[Point]) -> None:
         for start in range(0, len(points), POINTS_AT_ONCE):
@@ -108,12 +112,13 @@ class QdrantVectors:
                 for point in points[start : start + POINTS_AT_ONCE]
             ]
             name = _collection(tenant_id, model)
-            await self._of(model, self._client.batch_update_points(name, operations, wait=True))
+            await self._of(tenant_id, model, self._client.batch_update_points(name, operations, wait=True))
 
     async def hashes(self, tenant_id: UUID, model: Model, post_ids: Sequence[UUID]) -> dict[UUID, str]:
         ids: list[int | str | UUID] = [str(post_id) for post_id in post_ids]
         found = self._client.retrieve(_collection(tenant_id, model), ids, with_payload=[TEXT_HASH], with_vectors=False)
-        return {UUID(str(record.id)): (record.payload or {})[TEXT_HASH] for record in await self._of(model, found)}
+        records = await self._of(tenant_id, model, found)
+        return {UUID(str(record.id)): (record.payload or {})[TEXT_HASH] for record in records}
 
     async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
         if not post_ids:
@@ -159,7 +164,7 @@ class QdrantVectors:
             query = self._client.scroll(
                 _collection(tenant_id, model), limit=IDS_AT_ONCE, offset=offset, with_payload=False, with_vectors=False
             )
-            records, offset = await self._of(model, query)
+            records, offset = await self._of(tenant_id, model, query)
             if records:
                 yield [UUID(str(record.id)) for record in records]
             if offset is None:
@@ -168,7 +173,7 @@ class QdrantVectors:
     async def drop(self, tenant_id: UUID) -> None:
         await self._point_alias(tenant_id, None)
         for name in await self._collections(tenant_id):
-            await self._ask(self._client.delete_collection(name))
+            await self._delete(name)
 
     async def close(self) -> None:
         await self._client.close()
@@ -181,6 +186,10 @@ class QdrantVectors:
         except Reject as exc:
             if "already exists" not in str(exc):  # another process was quicker
                 raise
+
+    async def _delete(self, name: str) -> None:
+        self._opened.discard(name)
+        await self._ask(self._client.delete_collection(name))
 
     async def _point_alias(self, tenant_id: UUID, name: str | None) -> None:
         """To that collection, or nowhere: one step on the server."""
@@ -206,10 +215,11 @@ class QdrantVectors:
             raise Fatal(f"{self._where} does not remember the model of {name}: version 1.16 or newer is needed")
         return Model(metadata["model"], metadata["size"])
 
-    async def _of(self, model: Model, call: Awaitable[T]) -> T:
+    async def _of(self, tenant_id: UUID, model: Model, call: Awaitable[T]) -> T:
         try:
             return await self._ask(call)
         except _NotThereError as exc:
+            self._opened.discard(_collection(tenant_id, model))
             raise no_generation(model) from exc
 
     async def _ask(self, call: Awaitable[T]) -> T:

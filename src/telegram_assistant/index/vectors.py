@@ -43,14 +43,14 @@ class Point:
 class Where:
     """What a search is narrowed to; empty means no limit. Every filter keeps recall (PLATFORM 3)."""
 
-    channels: Collection[int] = ()
+    channels: Collection[int] = ()  # any of them
     not_channels: Collection[int] = ()
     tags: Collection[str] = ()  # all of them
-    topics: Collection[str] = ()
+    topics: Collection[str] = ()  # any of them
     languages: Collection[str] = ()  # any of them
-    has: Collection[str] = ()
+    has: Collection[str] = ()  # all of them
     since: datetime | None = None
-    before: datetime | None = None
+    before: datetime | None = None  # not itself
     forwarded: bool | None = None
     edited: bool | None = None
     not_posts: Collection[UUID] = ()
@@ -79,10 +79,12 @@ class Vectors(Protocol):
         """Searches are answered by this generation from now on; the others are dropped."""
         ...
 
-    async def put(self, tenant_id: UUID, model: Model, points: Sequence[Point]) -> None: ...
+    async def put(self, tenant_id: UUID, model: Model, points: Sequence[Point]) -> None:
+        """Fatal where the generation was not opened, or was dropped by a switch."""
+        ...
 
     async def update(self, tenant_id: UUID, model: Model, points: Sequence[Point]) -> None:
-        """New payload for points whose vector stays (their `vector` is not looked at)."""
+        """New payload for points whose vector stays (their `vector` is not looked at). Those not there stay away."""
         ...
 
     async def hashes(self, tenant_id: UUID, model: Model, post_ids: Sequence[UUID]) -> dict[UUID, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.errors import AssistantError
@@ -75,6 +75,7 @@ class Backfill:
 
     async def _show_life(self) -> None:
         while True:
+            heed_stop()
             await self._redis.set(ingest_alive(self._owner), "1", px=int(self._alive_seconds * 1000))
             await asyncio.sleep(self._alive_seconds / 3)
 

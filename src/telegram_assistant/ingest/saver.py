@@ -144,7 +144,8 @@ class Saver:
             changes = compare(reading, await self._stored(connection, reading, channel.coverage))
             await self._leave_newer(connection, reading, changes)
             saved = changes.saved
-            saved.late = [post for post in saved.new if post.message_id in channel.coverage]
+            known = channel.coverage.intersection(reading.spoken_for)
+            saved.late = [] if known.is_empty else [post for post in saved.new if post.message_id in known]
             await self._write(connection, changes, now)
             coverage = channel.coverage.union(reading.proven)
             newest_id = max(channel.newest_id, reading.newest_id, *(post.message_id for post in reading.posts), 0)

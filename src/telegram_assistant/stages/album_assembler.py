@@ -31,10 +31,15 @@ KEPT_SECONDS = 7 * 86_400
 SWEEP_SECONDS = 5.0
 DEADLINES_AT_ONCE = 50
 
-# KEYS: the album's hash, the deadlines. ARGV: field, value, album id, deadline, seconds to keep.
-# Sets one field, then says whether the album is whole now and was not before: 1, else 0.
+# KEYS: the album's hash, the deadlines. ARGV: field, value, album id, deadline, seconds to keep, when it was said.
+# Sets one field, then says whether the album is whole: 1, else 0. An older word about what belongs to it, which comes
+# late from a process that died, does not count.
 _NOTE = """
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+if ARGV[1] ~= 'album' then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+elseif tonumber(redis.call('HGET', KEYS[1], 'said_at') or '0') <= tonumber(ARGV[6]) then
+  redis.call('HSET', KEYS[1], 'album', ARGV[2], 'said_at', ARGV[6])
+end
 redis.call('EXPIRE', KEYS[1], ARGV[5])
 local album = redis.call('HGET', KEYS[1], 'album')
 if not album then return 0 end
@@ -66,20 +71,22 @@ class Albums:
     clock: Callable[[], datetime]
     limit: float = LIMIT_SECONDS
 
-    async def note(self, album: UUID, field: str, value: bytes) -> bool:
+    async def note(self, album: UUID, field: str, value: bytes, said_at: float = 0.0) -> bool:
         """Whether the album is whole now."""
         deadline = time.time() + self.limit
         keys = album_state(album), ALBUM_DEADLINES
-        arguments = field, value.decode(), str(album), deadline, KEPT_SECONDS
+        arguments = field, value.decode(), str(album), deadline, KEPT_SECONDS, said_at
         return bool(await cast("Any", self.redis.eval(_NOTE, 2, *keys, *arguments)))
 
-    async def assembled(self, album: UUID, *, partial: bool = False) -> AlbumAssembled:
-        """Raises Skip when there is nothing to tell."""
+    async def assembled(self, album: UUID) -> AlbumAssembled:
+        """As far as it is known: partial, when not every item was looked at. Raises Skip for nothing to tell."""
         fields = await cast("Any", self.redis.hgetall(album_state(album)))
         if "album" not in fields:
             raise Skip("nothing is known of the album any more")
         event = msgspec.json.decode(fields["album"], type=AlbumParsed)
-        done = [msgspec.json.decode(value, type=Item) for name, value in fields.items() if name.startswith("item:")]
+        items = [fields.get(_field(post_id)) for post_id in event.post_ids]
+        done = [msgspec.json.decode(item, type=Item) for item in items if item is not None]
+        partial = len(done) < len(items)
         summary = await self.summaries.make(event)
         return AlbumAssembled(
             trace_id=event.trace_id,
@@ -105,7 +112,8 @@ async def begin_albums(events: Sequence[AlbumParsed], *, albums: Albums) -> list
     """What belongs to it; its items may have been looked at before."""
 
     async def one(event: AlbumParsed) -> Done:
-        if not await albums.note(event.album_id, "album", msgspec.json.encode(event)):
+        said_at = event.occurred_at.timestamp()
+        if not await albums.note(event.album_id, "album", msgspec.json.encode(event), said_at):
             raise Skip("its items are still looked at")
         return await _tell(albums, event.album_id)
 
@@ -120,7 +128,7 @@ async def follow_items(events: Sequence[PostVisionAnalyzed], *, albums: Albums) 
             raise Skip("")
         album = album_id(event.channel_id, event.grouped_id)
         item = Item(event.pictures, time.time())
-        if not await albums.note(album, f"item:{event.post_id}", msgspec.json.encode(item)):
+        if not await albums.note(album, _field(event.post_id), msgspec.json.encode(item)):
             raise Skip("other items of the album are still looked at")
         return await _tell(albums, album)
 
@@ -134,7 +142,7 @@ async def keep_deadlines(task: Task, *, albums: Albums, publisher: Publisher) ->
         late = await albums.redis.zrangebyscore(ALBUM_DEADLINES, "-inf", time.time(), start=0, num=DEADLINES_AT_ONCE)
         for name in cast("list[str]", late):
             try:
-                event = await albums.assembled(UUID(name), partial=True)
+                event = await albums.assembled(UUID(name))
             except Skip:
                 pass
             else:
@@ -143,6 +151,10 @@ async def keep_deadlines(task: Task, *, albums: Albums, publisher: Publisher) ->
             await albums.redis.zrem(ALBUM_DEADLINES, name)
         task.progress()
         await asyncio.sleep(SWEEP_SECONDS)
+
+
+def _field(post_id: UUID) -> str:
+    return f"item:{post_id}"
 
 
 async def _tell(albums: Albums, album: UUID) -> Done:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.crawl.budget import CrawlBudget
@@ -20,10 +21,12 @@ from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged
 from telegram_assistant.domain.urls import NOBODY, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
+from telegram_assistant.stages.turns import Turns
 from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.pages import Pages
 
 FRESH = timedelta(hours=24)
+LONGEST_LINK = 2000  # characters; longer ones fit into no index of PostgreSQL
 TAGGED = tuple(PostTagged.__dataclass_fields__)  # what crawl and enriched carry on
 
 
@@ -36,12 +39,17 @@ class Crawling:
     budget: CrawlBudget
     clock: Callable[[], datetime]
     at_once: int = 4
+    turns: Turns = field(default_factory=Turns)
 
     async def read(self, event: PostCrawl, link: str) -> str:
-        """The canonical address of a page that is stored now. Raises Retry, or Skip and Reject for good.
+        """The canonical address of a page that is stored now. Raises Retry, or Skip and Reject for good."""
+        if len(link) > LONGEST_LINK:
+            raise Skip(f"the address is longer than {LONGEST_LINK} characters")
+        async with self.turns.of(link):
+            return await self._read(event, link)
 
-        Kept under the address that was asked for: where many write, a page may claim the name of another's.
-        """
+    async def _read(self, event: PostCrawl, link: str) -> str:
+        """Kept under the address that was asked for: where many write, a page may claim the name of another's."""
         stored = await self.pages.get(link)
         if stored is not None and self.clock() - stored.fetched_at < FRESH:
             if stored.problem is not None:
@@ -65,6 +73,7 @@ async def trigger_crawls(
     *,
     rules: CrawlRules,
     materials: Materials,
+    pages: Pages,
     clock: Callable[[], datetime],
     interests: Callable[[int], Sequence[str]] = lambda _: (),
     allow: Allowance = NOBODY,
@@ -73,6 +82,7 @@ async def trigger_crawls(
     linked = [event.post_id for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]
     posts = await materials.of(linked) if linked else {}
     outcomes: list[Outcome] = []
+    unlinked: list[tuple[UUID, str]] = []
     for event in events:
         post = posts.get(event.post_id)
         subject = Subject(
@@ -85,6 +95,10 @@ async def trigger_crawls(
         links = tuple(decision.url for decision in decisions if decision.crawl)
         note = "; ".join(f"{decision.url}: {decision.reason}" for decision in decisions) or "no links to read"
         outcomes.append(Done((_crawl(event, links, clock()) if links else _enriched(event, (), clock()),), note=note))
+        if not links and event.trigger is not Trigger.VISION_RETAG:
+            unlinked.append((event.post_id, event.content_hash))
+    if unlinked:
+        await pages.unlink(unlinked)  # an edit may have taken the links away
     return outcomes
 
 
@@ -101,17 +115,23 @@ async def enrich_posts(events: Sequence[PostCrawl], *, crawling: Crawling) -> li
                 read.append((link, answer))
                 notes.append(f"{answer}: read")
             elif isinstance(answer, Retry):
-                later = answer
+                later = _sooner(later, answer)
                 notes.append(f"{link}: later, {answer}")
             elif isinstance(answer, Skip | Reject):
                 notes.append(f"{link}: {answer}")
             else:
                 raise answer
-        await crawling.pages.link(event.post_id, read)
+        if not await crawling.pages.link(event.post_id, event.content_hash, read, among=event.links):
+            raise Skip("the post is gone, or was edited meanwhile and comes again")
         enriched = _enriched(event, tuple(sorted({url for _, url in read})), crawling.clock())
         return Done((enriched,), note="; ".join(notes), again=later)
 
     return await each(events, one, at_once=crawling.at_once)
+
+
+def _sooner(one: Retry | None, other: Retry) -> Retry:
+    """What fails uses up an attempt; what only has to wait must not keep it from that."""
+    return min((retry for retry in (one, other) if retry is not None), key=lambda retry: retry.after or 0.0)
 
 
 def _crawl(event: PostTagged, links: tuple[str, ...], now: datetime) -> PostCrawl:

@@ -12,7 +12,7 @@ from telegram_assistant.domain.understanding import Entity, EntityKind, Seen
 from telegram_assistant.index.graph import Image, PostNode, WebPage
 from telegram_assistant.index.vectors import Point
 from telegram_assistant.stages.seen import SeenWords, words
-from telegram_assistant.stages.tag_persistence import TAGS, tags_of
+from telegram_assistant.stages.tag_persistence import TAGS, save_tags
 from telegram_assistant.stores.postgres.enrichment import Enrichments
 from telegram_assistant.stores.postgres.materials import Material, Materials
 from telegram_assistant.stores.postgres.pages import Pages, StoredPage
@@ -66,10 +66,12 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """Of post, pictures, album and pages. A post without any word is found by where it stands (LESSONS 21)."""
+        """Of post, poll, pictures, album and pages. One without any word is found by where it stands (LESSONS 21)."""
         read = [f"{page.title}\n{page.description or page.text[:LONGEST_PAGE]}" for page in self.pages if page.text]
         album = "\n".join(str(self.album.get(part) or "") for part in ("vision_summary", "vision_ocr_text"))
-        parts = [self.post.text, words(self.pictures), album.strip(), *read]
+        poll = self.post.details.get("poll") or {}
+        asked = "\n".join([str(poll.get("question", "")), *map(str, poll.get("answers", ()))])
+        parts = [self.post.text, asked, words(self.pictures), album.strip(), *read]
         whole = "\n\n".join(part for part in parts if part.strip())[:LONGEST]
         return whole or " ".join([self.post.channel_title, *sorted({file.kind for file in self.post.files})])
 
@@ -128,21 +130,23 @@ class EntryReader:
         self._pages = pages
         self._seen = seen
 
-    async def of(self, post_ids: Sequence[UUID], tagged: Sequence[PostEnriched] = ()) -> dict[UUID, Entry]:
-        """`tagged` brings tags that may not be stored yet."""
+    async def store_tags(self, events: Sequence[PostEnriched]) -> None:
+        """They may come here before they are stored, and who reads the post next must not find it without them."""
+        await save_tags(events, enrichments=self._enrichments)
+
+    async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, Entry]:
         posts = await self._materials.of(post_ids)
         rows = await self._enrichments.of(TAGS, post_ids)
-        stored = {id_: row.data for id_, row in rows.items() if row.content_hash == _hash_of(posts, id_)}
+        tags = {
+            id_: row.data for id_, row in rows.items() if id_ in posts and row.content_hash == posts[id_].content_hash
+        }
         albums = await self._enrichments.of(ALBUM, post_ids)
         pages = await self._pages.of(post_ids)
         pictures = await self._seen.pictures_of(list(posts.values()))
-        brought = {
-            event.post_id: tags_of(event) for event in tagged if event.content_hash == _hash_of(posts, event.post_id)
-        }
         return {
             id_: Entry(
                 post=post,
-                tags_row=_better(stored.get(id_), brought.get(id_)),
+                tags_row=tags.get(id_, {}),
                 pictures=pictures.get(id_, ()),
                 pages=pages.get(id_, ()),
                 album=albums[id_].data if id_ in albums else {},
@@ -152,15 +156,3 @@ class EntryReader:
 
     async def pictures(self, post_ids: Sequence[UUID]) -> dict[UUID, list[tuple[str, Seen]]]:
         return await self._seen.pictures_of(list((await self._materials.of(post_ids)).values()))
-
-
-def _hash_of(posts: Mapping[UUID, Material], post_id: UUID) -> str | None:
-    post = posts.get(post_id)
-    return post.content_hash if post is not None else None
-
-
-def _better(stored: Mapping[str, Any] | None, brought: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Tags that knew more stay; of equals the ones that come with the event are not older."""
-    if stored is None or brought is None:
-        return stored or brought or {}
-    return stored if int(stored.get("rank", 0)) > int(brought.get("rank", 0)) else brought

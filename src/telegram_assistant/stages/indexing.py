@@ -6,7 +6,7 @@ events come, and how often, does not matter (G2, G5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -52,14 +52,27 @@ class Indexes:
         await self.vectors.current(UUID(SYSTEM_TENANT))
         await self.graph.counts(UUID(SYSTEM_TENANT))
 
-    async def put(self, entries: Collection[Entry]) -> None:
-        await self._put_all_vectors(entries)
-        await self.graph.put([entry.node() for entry in entries])
+    async def put(self, entries: Mapping[UUID, Entry]) -> None:
+        """Into the indexes, or out of them."""
+        await self._write(entries, self._put_both)
 
     async def put_vectors(self, post_ids: Sequence[UUID]) -> None:
         """Only the vectors: of another model."""
         entries = await self.entries.of(post_ids)
-        await self._put_all_vectors([entry for entry in entries.values() if not entry.deleted])
+        await self._write({id_: entry for id_, entry in entries.items() if not entry.deleted}, self._put_all_vectors)
+
+    async def _write(self, entries: Mapping[UUID, Entry], put: Callable[[Collection[Entry]], Awaitable[None]]) -> None:
+        """What changed meanwhile is written anew: another process may have been quicker with something newer."""
+        while entries:
+            await self._out([entry for entry in entries.values() if entry.deleted])
+            await put([entry for entry in entries.values() if not entry.deleted])
+            now = await self.entries.of(list(entries))
+            await self._out([entry for id_, entry in entries.items() if id_ not in now])
+            entries = {id_: entry for id_, entry in now.items() if entry != entries[id_]}
+
+    async def _put_both(self, entries: Collection[Entry]) -> None:
+        await self._put_all_vectors(entries)
+        await self.graph.put([entry.node() for entry in entries])
 
     async def _put_all_vectors(self, entries: Collection[Entry]) -> None:
         for tenant_id, found in groupby(sorted(entries, key=attrgetter("tenant_id")), key=attrgetter("tenant_id")):
@@ -85,6 +98,10 @@ class Indexes:
             kept: list[Point] = [entry.point(nothing, hashes[entry.post_id]) for entry in same]
             await self.vectors.update(tenant_id, model, kept)
 
+    async def _out(self, entries: Collection[Entry]) -> None:
+        for entry in entries:
+            await self.remove(entry.tenant_id, [entry.post_id])
+
     async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
         await self.vectors.remove(tenant_id, post_ids)
         await self.graph.remove(tenant_id, post_ids)
@@ -96,7 +113,8 @@ def text_hash(text: str) -> str:
 
 async def index_posts(events: Sequence[PostEnriched], *, indexes: Indexes) -> list[Outcome]:
     """The post with its tags, what was seen and read."""
-    return await _index(events, indexes, tagged=events)
+    await indexes.entries.store_tags(events)
+    return await _index(events, indexes)
 
 
 async def index_seen(events: Sequence[PostVisionAnalyzed], *, indexes: Indexes) -> list[Outcome]:
@@ -105,8 +123,8 @@ async def index_seen(events: Sequence[PostVisionAnalyzed], *, indexes: Indexes) 
     plain = [event for event in events if not words(pictures.get(event.post_id, ()))]
     outcomes = iter(await _index(plain, indexes))
     keep = {id(event) for event in plain}
-    brings = Skip("retagging brings it, with the words that were seen")
-    return [next(outcomes) if id(event) in keep else brings for event in events]
+    brought_by_retagging = Skip("")
+    return [next(outcomes) if id(event) in keep else brought_by_retagging for event in events]
 
 
 async def index_albums(events: Sequence[AlbumAssembled], *, indexes: Indexes) -> list[Outcome]:
@@ -129,18 +147,21 @@ async def unindex_posts(events: Sequence[PostDeleted], *, indexes: Indexes) -> l
 
 
 async def _index(
-    events: Sequence[PostEnriched | PostVisionAnalyzed | AlbumAssembled],
-    indexes: Indexes,
-    tagged: Sequence[PostEnriched] = (),
+    events: Sequence[PostEnriched | PostVisionAnalyzed | AlbumAssembled], indexes: Indexes
 ) -> list[Outcome]:
     if not events:
         return []
-    entries = await indexes.entries.of([event.post_id for event in events], tagged)
-    gone = [entry for entry in entries.values() if entry.deleted]
-    for entry in gone:
-        await indexes.remove(entry.tenant_id, [entry.post_id])
-    await indexes.put([entry for entry in entries.values() if not entry.deleted])
+    entries = await indexes.entries.of([event.post_id for event in events])
+    current = [event.post_id for event in events if not _is_stale(event, entries.get(event.post_id))]
+    await indexes.put({id_: entries[id_] for id_ in current if id_ in entries})
     return [_outcome(event, entries.get(event.post_id), indexes) for event in events]
+
+
+def _is_stale(event: Event, entry: Entry | None) -> bool:
+    """It speaks of words that the post no longer has."""
+    if entry is None or not isinstance(event, PostEnriched | PostVisionAnalyzed):
+        return False
+    return event.content_hash != entry.content_hash and not entry.deleted
 
 
 def _outcome(event: Event, entry: Entry | None, indexes: Indexes) -> Outcome:
@@ -148,6 +169,8 @@ def _outcome(event: Event, entry: Entry | None, indexes: Indexes) -> Outcome:
         return Skip("the post is gone")
     if entry.deleted:
         return Skip("the post was deleted: it is in no index")
+    if _is_stale(event, entry):
+        return Skip("the post was edited meanwhile, and comes again")
     indexed = PostIndexed(
         trace_id=event.trace_id,
         occurred_at=indexes.clock(),

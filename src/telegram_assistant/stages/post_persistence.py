@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.post import Counters, Forward, Post, ReplyTo, post_id
+from telegram_assistant.domain.post import Counters, Forward, Post, ReplyTo
 from telegram_assistant.domain.text import Link, clean_text
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.ingest.saver import Reading, Saver
@@ -35,25 +35,22 @@ async def save_posts(events: Sequence[PostParsed], *, materials: Materials, save
 
 
 def _post(event: PostParsed) -> Post:
+    forward = Forward(channel_id=event.forward_channel_id, message_id=event.forward_message_id)
     try:
-        post_id(event.channel_id, event.telegram_message_id)
-    except ValueError as exc:
+        return Post(
+            channel_id=event.channel_id,
+            message_id=event.telegram_message_id,
+            posted_at=event.posted_at,
+            text=clean_text(event.text),
+            links=tuple(Link(clean_text(url), "") for url in event.urls),
+            grouped_id=event.grouped_id,
+            forward=forward if event.forward_channel_id is not None else None,
+            reply_to=ReplyTo(message_id=event.reply_to_message_id) if event.reply_to_message_id else None,
+            author=clean_text(event.author) if event.author else None,
+            edited_at=event.edited_at,
+            counters=Counters.of(
+                views=event.views, forwards=event.forwards, replies=event.replies, reactions=event.reactions
+            ),
+        )
+    except ValueError as exc:  # an id that is none, a time without its zone
         raise Reject(str(exc)) from exc
-    forwarded = event.forward_channel_id is not None
-    return Post(
-        channel_id=event.channel_id,
-        message_id=event.telegram_message_id,
-        posted_at=event.posted_at,
-        text=clean_text(event.text),
-        links=tuple(Link(clean_text(url), "") for url in event.urls),
-        grouped_id=event.grouped_id,
-        forward=Forward(channel_id=event.forward_channel_id, message_id=event.forward_message_id)
-        if forwarded
-        else None,
-        reply_to=ReplyTo(message_id=event.reply_to_message_id) if event.reply_to_message_id else None,
-        author=clean_text(event.author) if event.author else None,
-        edited_at=event.edited_at,
-        counters=Counters.of(
-            views=event.views, forwards=event.forwards, replies=event.replies, reactions=event.reactions
-        ),
-    )

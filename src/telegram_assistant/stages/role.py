@@ -15,7 +15,7 @@ from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.policy_file import load_policy
 from telegram_assistant.ai.providers import Models, Provider, build_models
-from telegram_assistant.bus.consumer import Consumer
+from telegram_assistant.bus.consumer import Consumer, Patience
 from telegram_assistant.bus.observer import Observer
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Handler, Stage
@@ -126,11 +126,20 @@ async def start_worker(runtime: Runtime) -> None:
     handlers = _handlers(runtime, stores, models, _vision(runtime, stores, models, local))
     handlers |= _index_handlers(indexes, albums)
     name = f"{runtime.settings.hostname}-{uuid4().hex[:8]}"
-    for stage in _stages(handlers):
-        consumer = Consumer(runtime.redis, stage, name=name, letters=stores.letters, steps=stores.steps)
+    patience = Patience.of(runtime.settings.worker_lease_sec)
+    consumers = {
+        stage.name: Consumer(
+            runtime.redis, stage, name=name, letters=stores.letters, steps=stores.steps, patience=patience
+        )
+        for stage in _stages(handlers)
+    }
+    for consumer in consumers.values():
         runtime.stack.push_async_callback(consumer.close)
-        run = partial(_when_held, indexes, consumer.run) if stage.name == INDEXING else consumer.run
-        await runtime.start_task(stage.name, run, patience=PATIENCE)
+    # Together: each finishes what it has in hand, and nobody likes to wait for nine one after the other.
+    runtime.stack.push_async_callback(runtime.supervisor.stop_together, list(consumers))
+    for stage_name, consumer in consumers.items():
+        run = partial(_when_held, indexes, consumer.run) if stage_name == INDEXING else consumer.run
+        await runtime.supervisor.start(stage_name, run, patience=PATIENCE)
     deadlines = partial(keep_deadlines, albums=albums, publisher=Publisher(runtime.redis))
     await runtime.start_task("album_deadlines", deadlines, patience=PATIENCE)
     lock = Lock(runtime.redis, REEMBED_LOCK, name, ttl=REEMBED_TTL, monotonic=asyncio.get_running_loop().time)
@@ -256,7 +265,9 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
         },
         TAG_PERSISTENCE: {POSTS_TAGGED: partial(save_tags, enrichments=stores.enrichments)},
         CRAWL_TRIGGER: {
-            POSTS_TAGGED: partial(trigger_crawls, rules=rules, materials=materials, clock=clock, allow=allow)
+            POSTS_TAGGED: partial(
+                trigger_crawls, rules=rules, materials=materials, pages=stores.pages, clock=clock, allow=allow
+            )
         },
         ENRICHMENT: {POSTS_CRAWL: partial(enrich_posts, crawling=crawling)},
     }

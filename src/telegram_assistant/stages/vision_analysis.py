@@ -60,17 +60,25 @@ class Vision:
         decision = self.policy.decide(facts)
         if not decision.allowed or file.sha256 is None or file.storage_key is None:
             return decision
-        if await self.pictures.of([file.sha256], self._describer(decision).identity):
-            return decision
-        picture = Picture(sha256=file.sha256, mime=file.mime, content=await self._content(file.storage_key))
-        local: Seen | None = None
-        if self.policy.needs_score(decision):
-            local = await self.local.describe(picture)
-            decision = self.policy.decide(self._facts(file, post, position, local.nsfw_score))
-            if not decision.allowed:
+        async with self.turns.of(file.sha256):
+            if await self._is_seen(file.sha256, decision):
                 return decision
-        await self._see(picture, post, decision, local)
+            picture = Picture(sha256=file.sha256, mime=file.mime, content=await self._content(file.storage_key))
+            local: Seen | None = None
+            if self.policy.needs_score(decision):
+                local = await self._measured(picture)
+                decision = self.policy.decide(self._facts(file, post, position, local.nsfw_score))
+                if not decision.allowed or await self._is_seen(file.sha256, decision):
+                    return decision
+            await self._see(picture, post, decision, local)
         return decision
+
+    async def _is_seen(self, sha256: str, decision: Decision) -> bool:
+        return bool(await self.pictures.of([sha256], self._describer(decision).identity))
+
+    async def _measured(self, picture: Picture) -> Seen:
+        known = await self.pictures.of([picture.sha256], self.local.identity)
+        return known.get(picture.sha256) or await self.local.describe(picture)
 
     async def _see(self, picture: Picture, post: Material, decision: Decision, local: Seen | None) -> None:
         describer = self._describer(decision)

@@ -40,6 +40,7 @@ def status_page(details: dict[str, Any]) -> str:
         f"<meta http-equiv=refresh content=5><title>{title}</title><style>{STYLE}</style></head><body>"
         f"<h1>Telegram Assistant</h1>{DEMO if demo else ''}<p class={'ok' if well else 'bad'}>{verdict}</p>"
         f"{f'<ul>{troubles}</ul>' if troubles else ''}{_capture(details.get('ledger'))}"
+        f"{_pipeline(details.get('pipeline'))}"
         f"<h2>Parts</h2><table><tr><th>Part<th>State<th>Trouble</tr>{''.join(_parts(details))}</table>"
         "<p><a href=/health/details>details</a> · <a href=/metrics>metrics</a></p></body></html>"
     )
@@ -59,6 +60,29 @@ def _capture(ledger: dict[str, Any] | None) -> str:
         f"<th class=wide>Proven up to<th class=wide>Newest post (UTC)<th>Trouble</tr>{rows}</table>"
         f"{f'<p>and {more:,} more: tga channels list</p>' if more > 0 else ''}"
     )
+
+
+def _pipeline(pipeline: dict[str, Any] | None) -> str:
+    """What each stage has before it. An entry holds up to a hundred posts, so `behind` is no count of posts."""
+    if not pipeline or not pipeline.get("stages"):
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(stage)}<td class={'ok' if one['status'] == 'ok' else 'bad'}>{escape(one['status'])}"
+        f"<td class=n>{one['behind']:,}<td class=n>{one['tried_again_later']:,}"
+        f"<td class='n {'bad' if one['dead_letters'] else ''}'>{one['dead_letters']:,}"
+        f"<td class='n wide'>{_age(one['oldest_seconds'])}</tr>"
+        for stage, one in pipeline["stages"].items()
+    )
+    hint = "<p>Dead letters: <code>tga dead-letters list</code></p>"
+    dead = any(one["dead_letters"] for one in pipeline["stages"].values())
+    return (
+        "<h2>Pipeline</h2><table><tr><th>Stage<th>State<th class=n>Behind<th class=n>Tried again later"
+        f"<th class=n>Dead letters<th class='n wide'>Oldest waits</tr>{rows}</table>{hint if dead else ''}"
+    )
+
+
+def _age(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 1 else ""
 
 
 def _channel(row: dict[str, Any]) -> str:

@@ -34,11 +34,11 @@ def clock(town: Town) -> Clock:
     return made
 
 
-def later(town: Town, channel: Channel, lateness: timedelta) -> Message:
+def later(town: Town, channel: Channel, lateness: timedelta) -> None:
     """A post that nobody sees for a while."""
     number, now = channel.newest_id + 1, town.world.now()
     made = Message(number, now, f"Late post {number}")
-    return town.world.post(channel, made, visible_at=now + lateness)
+    town.world.post(channel, made, visible_at=now + lateness)
 
 
 async def caught_up(town: Town, store: Store, *channels: Channel) -> None:

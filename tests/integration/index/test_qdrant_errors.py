@@ -13,6 +13,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from telegram_assistant.embedded.process import free_port
 from telegram_assistant.errors import AssistantError, Fatal, Reject, Retry
+from telegram_assistant.index.payload import INDEXES
 from telegram_assistant.index.qdrant_vectors import QdrantVectors
 from telegram_assistant.index.vectors import Model
 
@@ -45,6 +46,16 @@ class Answers:
             await writer.drain()
         writer.close()
         await writer.wait_closed()
+
+
+async def collection_info(metadata: dict[str, str | int] | None) -> dict[str, object]:
+    """What a server tells of a collection, by the client's own reference mode."""
+    reference = AsyncQdrantClient(":memory:")
+    vectors = models.VectorParams(size=MODEL.size, distance=models.Distance.COSINE)
+    await reference.create_collection("x", vectors_config=vectors, metadata=metadata)
+    info = await reference.get_collection("x")
+    await reference.close()
+    return info.model_dump(mode="json", exclude_none=True)
 
 
 @pytest.fixture
@@ -119,15 +130,26 @@ async def test_the_key_is_sent(server: Answers) -> None:
 
 async def test_a_server_that_cannot_remember_the_model_is_too_old(vectors: QdrantVectors, server: Answers) -> None:
     """Before 1.16 a collection had no metadata, and the field was ignored."""
-    reference = AsyncQdrantClient(":memory:")
-    await reference.create_collection("x", vectors_config=models.VectorParams(size=4, distance=models.Distance.COSINE))
-    info = (await reference.get_collection("x")).model_dump(mode="json", exclude_none=True)
-    await reference.close()
+    info = await collection_info(None)
     server.say(200, {"collections": []})
     server.say(200, True)
     server.say(200, info)
     with pytest.raises(Fatal, match=r"1\.16"):
         await vectors.open(TENANT, MODEL)
+
+
+async def test_a_stage_may_open_before_each_batch(vectors: QdrantVectors, server: Answers) -> None:
+    info = await collection_info({"model": MODEL.name, "size": MODEL.size})
+    server.say(200, {"collections": []})
+    server.say(200, True)
+    server.say(200, info)
+    for _ in INDEXES:
+        server.say(200, {"operation_id": 1, "status": "completed"})
+    server.say(200, info)
+    await vectors.open(TENANT, MODEL)
+    asked = len(server.requests)
+    await vectors.open(TENANT, MODEL)
+    assert len(server.requests) == asked
 
 
 async def test_another_process_may_be_quicker_to_create_it(vectors: QdrantVectors, server: Answers) -> None:

@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
+from structlog.testing import capture_logs
 
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.domain.statistics import arrivals, intervals, summarise
@@ -249,3 +250,66 @@ async def test_spec_3_6_a_look_is_counted_when_it_is_over(database: AsyncEngine,
     moment[0] += timedelta(minutes=5)
     await watch.check()
     assert REGISTRY.get_sample_value(*jobs["completed"]) == 1
+
+
+async def visited(database: AsyncEngine, channel_id: int, at: datetime, *posts: datetime) -> None:
+    """A visit that succeeds then, and what it finds."""
+    await add_posts(database, channel_id, [(moment, None) for moment in posts], first=1000)
+    async with database.begin() as connection:
+        await connection.execute(
+            text("UPDATE channels SET last_success_at = :at, last_post_at = greatest(last_post_at, :newest)"),
+            {"at": at, "newest": max(posts, default=None)},
+        )
+
+
+@pytest.mark.parametrize(
+    "outcome,posts",
+    [
+        pytest.param("silent", [], id="nothing"),
+        pytest.param("news", [115], id="a post since the last visit"),
+        pytest.param("news", [109.5], id="a post that overtook the last visit"),
+        pytest.param("hole", [30], id="a post that the last visit should have seen"),
+        pytest.param("hole", [30, 121], id="and one that was made since"),
+    ],
+)
+async def test_spec_3_4_what_a_look_proves_decides_not_the_silence(
+    outcome: str, posts: list[float], database: AsyncEngine, redis: Redis
+) -> None:
+    await add_channel(database, 67, every(10, 50))
+    await visited(database, 67, NOW + timedelta(minutes=110))
+    moment = [NOW + timedelta(minutes=120)]
+    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, clock=lambda: moment[0])
+    before = looks()
+    assert await watch.check() == 1
+    assert looks() == before, "nobody has looked yet"
+    await visited(database, 67, moment[0] + timedelta(seconds=5), *(NOW + timedelta(minutes=at) for at in posts))
+    moment[0] += timedelta(minutes=5)
+    await watch.check()
+    assert {name: count - before[name] for name, count in looks().items() if count != before[name]} == {outcome: 1}
+
+
+def looks() -> dict[str, float]:
+    return {
+        outcome: REGISTRY.get_sample_value("silence_looks_total", {"outcome": outcome}) or 0.0
+        for outcome in ("silent", "news", "hole")
+    }
+
+
+async def test_spec_3_4_a_gap_is_logged_with_its_quiet_hours(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 68, every(10, 50))
+    with capture_logs() as logs:
+        await look(database, redis, NOW + timedelta(days=3))  # Saturday
+    (line,) = [entry for entry in logs if entry["event"] == "silence"]
+    assert (line["channel"], line["quiet_hours"]) == ("channel 68", "weekend")
+    assert (line["gap"], line["threshold"]) == (3 * 86400, 1800 * 1.8)
+
+
+async def test_spec_3_7_the_longest_silence_is_told_to_older_dashboards(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 69, every(10, 50))
+    await add_channel(database, 70, every(10, 50, NOW - timedelta(hours=5)))
+    await look(database, redis, NOW + timedelta(hours=1))
+    assert REGISTRY.get_sample_value("posts_missing_duration_seconds") == 6 * 3600
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE channels SET last_post_at = :now"), {"now": NOW + timedelta(hours=2)})
+    await look(database, redis, NOW + timedelta(hours=2))
+    assert REGISTRY.get_sample_value("posts_missing_duration_seconds") == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,13 +11,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.codec import decode, encode
-from telegram_assistant.domain.events import SCHEMA_VERSION, PostParsed
+from telegram_assistant.domain.events import SCHEMA_VERSION, PostDeleted, PostParsed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Forward, Media, MediaKind, Post, ReplyTo, post_url
 from telegram_assistant.domain.text import Link
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.names import POSTS_PARSED
+from telegram_assistant.names import POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import outbox
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
@@ -117,3 +117,33 @@ async def test_events_come_in_the_order_of_the_posts(database: AsyncEngine) -> N
     posts = [Post(channel_id=79, message_id=number, posted_at=START) for number in (300, 2, 31)]
     events, _ = await published(database, *posts)
     assert [event.telegram_message_id for event in events] == [2, 31, 300]
+
+
+@pytest.mark.parametrize("retention", ["keep", "mirror"])
+async def test_a_deletion_knows_its_tenant_even_when_the_row_is_gone(database: AsyncEngine, retention: str) -> None:
+    """G7: it has to leave the indexes of the tenant whose private channel it was in."""
+    async with database.begin() as connection:
+        await connection.execute(text("INSERT INTO tenants (id, name) VALUES (:id, 'Seven')"), {"id": TENANT})
+    await add_channel(database, 78, tenant=TENANT)
+    await add_channel(database, 79, username="x")
+    saver = Saver(database, clock=lambda: START, decide_media=lambda _: MediaDecision("pending"), retention=retention)
+    private, public = (Post(channel_id=number, message_id=6, posted_at=START) for number in (78, 79))
+    for post in (private, public):
+        await saver.save(Reading(channel_id=post.channel_id, posts=[post], proven=Coverage.of_ids([6])))
+        await saver.delete(post.channel_id, [6])
+    async with raw_transaction(database) as connection:
+        batches = [one for one in await outbox.take(connection, limit=9) if one.event == POSTS_DELETED]
+        events = [event for batch in batches for event in await outbox.events_of(connection, batch)]
+    found = decode(PostDeleted, encode(events))
+    assert {event.post_id: str(event.tenant_id) for event in found} == {private.id: TENANT, public.id: SYSTEM_TENANT}
+
+
+async def test_a_deletion_that_is_told_again_finds_its_tenant_in_the_tables(database: AsyncEngine) -> None:
+    async with database.begin() as connection:
+        await connection.execute(text("INSERT INTO tenants (id, name) VALUES (:id, 'Seven')"), {"id": TENANT})
+    await add_channel(database, 78, tenant=TENANT)
+    _, parsed = await published(database, Post(channel_id=78, message_id=6, posted_at=START))
+    async with raw_transaction(database) as connection:
+        again = replace(parsed, event=POSTS_DELETED, tenant_id=None)
+        (event,) = decode(PostDeleted, encode(await outbox.events_of(connection, again)))
+    assert str(event.tenant_id) == TENANT

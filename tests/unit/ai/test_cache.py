@@ -71,7 +71,7 @@ class Model:
         return Embedded(vectors=tuple((float(len(text)), 0.5) for text in texts), usage=SPENT)
 
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
-        self._ask(question)
+        self._ask(question + "".join(passage.text for passage in passages))
         return Answer(sentences=(Sentence(text="да", sources=("k",)),), usage=SPENT)
 
 

@@ -1,5 +1,6 @@
 """What no model may say, whichever it is."""
 
+# ruff: noqa: RUF001 - the posts are Russian
 from __future__ import annotations
 
 import pytest
@@ -49,6 +50,10 @@ def test_at_most_five_tags() -> None:
 )
 def test_addresses_names_emoji_numbers_and_empty_words_are_no_tags(tag: str) -> None:
     assert tags(tag, text=f"{POST} новость evil.example {'x' * 100}") == ()
+
+
+def test_words_around_an_address_are_no_neighbours() -> None:
+    assert tags("Москва Парк", "Парк Дружбы", text="Москва https://t.me/x Парк Дружбы") == ("Парк Дружбы",)
 
 
 def test_topics_are_of_the_taxonomy() -> None:

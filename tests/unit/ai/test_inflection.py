@@ -1,5 +1,6 @@
 """A phrase is found in any inflection, and only as a phrase."""
 
+# ruff: noqa: RUF001 - the posts are Russian
 from __future__ import annotations
 
 import pytest

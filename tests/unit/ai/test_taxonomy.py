@@ -1,5 +1,6 @@
 """The file of topics: ours is sound, another's mistakes are told."""
 
+# ruff: noqa: RUF001 - the posts are Russian
 from __future__ import annotations
 
 from pathlib import Path

@@ -20,7 +20,7 @@ from telegram_assistant.stores.postgres.posts import to_json
 
 READ_ALWAYS = 50_000  # posts that are read at once, even if few are new,
 READ_PER_NEW = 50  # so many more for each new one,
-READ_AT_MOST = 200_000  # and never more: some tenths of a second
+READ_AT_MOST = 150_000  # and never more: some tenths of a second
 CHANNEL_COSTS = 50  # as much as so many posts, however few it has
 OLD_AFTER = timedelta(days=1)  # without new posts too: old ones leave the window
 

@@ -81,18 +81,37 @@ class Pages:
         async with self._database.begin() as connection:
             await connection.execute(text("UPDATE web_pages SET fetched_at = now() WHERE url = :url"), {"url": url})
 
-    async def link(self, post_id: UUID, links: Sequence[tuple[str, str]]) -> None:
-        """The pages of a post from now on: as it links to them, and where that led."""
-        forget = text("DELETE FROM post_pages WHERE post_id = :post AND NOT (link = ANY(:links))")
+    async def link(
+        self, post_id: UUID, content_hash: str, links: Sequence[tuple[str, str]], *, among: Sequence[str]
+    ) -> bool:
+        """The pages of a post from now on: as it links to them, and where that led.
+
+        What was read before of the links that it has (`among`) stays, though it cannot be read now. False, and nothing
+        changes, when the post is gone or has other words by now.
+        """
+        current = text("SELECT 1 FROM posts WHERE id = :post AND content_hash = :hash FOR SHARE")
+        forget = text("DELETE FROM post_pages WHERE post_id = :post AND NOT (link = ANY(:among))")
         remember = text(
-            "INSERT INTO post_pages (post_id, link, url) SELECT :post, :link, :url"
-            " WHERE EXISTS (SELECT 1 FROM posts WHERE id = :post)"
+            "INSERT INTO post_pages (post_id, link, url) VALUES (:post, :link, :url)"
             " ON CONFLICT (post_id, link) DO UPDATE SET url = excluded.url"
         )
         async with self._database.begin() as connection:
-            await connection.execute(forget, {"post": post_id, "links": [link for link, _ in links]})
+            if (await connection.execute(current, {"post": post_id, "hash": content_hash})).first() is None:
+                return False
+            await connection.execute(forget, {"post": post_id, "among": list(among)})
             for link, url in links:
                 await connection.execute(remember, {"post": post_id, "link": link, "url": url})
+        return True
+
+    async def unlink(self, posts: Sequence[tuple[UUID, str]]) -> None:
+        """Posts that have no link to read, each with the words of which that is true."""
+        statement = text(
+            "DELETE FROM post_pages l USING unnest(CAST(:ids AS uuid[]), CAST(:hashes AS text[])) AS n(id, hash)"
+            " JOIN posts p ON p.id = n.id AND p.content_hash = n.hash WHERE l.post_id = n.id"
+        )
+        values = {"ids": [post_id for post_id, _ in posts], "hashes": [content_hash for _, content_hash in posts]}
+        async with self._database.begin() as connection:
+            await connection.execute(statement, values)
 
     async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, list[StoredPage]]:
         statement = text(

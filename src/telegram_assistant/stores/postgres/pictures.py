@@ -16,11 +16,13 @@ from telegram_assistant.stores.postgres.jsonb import as_jsonb
 
 MOST_CANDIDATES = 100
 
+# A result that is its picture's own stays so: two processes that look at once would find each other's.
 _PUT = """
-INSERT INTO picture_results (sha256, identity, fingerprint, bands, shared, data)
+INSERT INTO picture_results AS r (sha256, identity, fingerprint, bands, shared, data)
 VALUES (:sha256, :identity, CAST(:fingerprint AS jsonb), :bands, :shared, CAST(:data AS jsonb))
 ON CONFLICT (sha256) DO UPDATE SET identity = excluded.identity, fingerprint = excluded.fingerprint,
-  bands = excluded.bands, shared = excluded.shared, data = excluded.data, created_at = now()
+  bands = excluded.bands, shared = excluded.shared AND (r.shared OR r.identity <> excluded.identity),
+  data = excluded.data, created_at = now()
 """
 
 

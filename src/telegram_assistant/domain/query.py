@@ -1,0 +1,284 @@
+"""The query language of search: any text is a query, and what it does not understand it says.
+
+Words are looked for in every inflection, `=form` and `="two forms"` as written, `"a phrase"` side by side; `-` leaves
+out, `+` insists, `OR` stands between alternatives; `channel: tag: topic: lang: has: is: before: after:` narrow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import StrEnum
+
+from telegram_assistant.domain.query_dates import moment
+
+LONGEST = 1_000  # characters
+MOST_CLAUSES = 24
+MOST_VALUES = 50  # of one filter
+
+_WORD = re.compile(r"[^\W_]+(?:[-'\u2019\u02bc][^\W_]+)*")
+_TOKEN = re.compile(
+    r'(?P<sign>[-+\u2212\u2013])?(?:(?P<name>\w{1,20}):)?(?P<exact>=)?(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))'
+)
+_QUOTES = str.maketrans(dict.fromkeys("«»“”„‟\uff02", '"'))
+_SEPARATORS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff()]")
+_OR = frozenset({"OR", "ИЛИ", "|", "||"})
+_MINUS = frozenset({"-", "\u2212", "\u2013"})
+_AND = frozenset({"AND", "И", "&", "&&"})
+_NAMES = {
+    "channel": "channels",
+    "канал": "channels",
+    "tag": "tags",
+    "тег": "tags",
+    "тэг": "tags",
+    "topic": "topics",
+    "тема": "topics",
+    "lang": "languages",
+    "language": "languages",
+    "язык": "languages",
+    "has": "has",
+    "есть": "has",
+    "is": "marks",
+    "before": "before",
+    "до": "before",
+    "after": "since",
+    "since": "since",
+    "после": "since",
+}
+_HAS = {
+    "photo": "photo",
+    "photos": "photo",
+    "picture": "photo",
+    "image": "photo",
+    "фото": "photo",
+    "картинка": "photo",
+    "video": "video",
+    "видео": "video",
+    "link": "link",
+    "links": "link",
+    "ссылка": "link",
+    "ссылки": "link",
+    "album": "album",
+    "альбом": "album",
+    "document": "document",
+    "file": "document",
+    "файл": "document",
+    "документ": "document",
+    "audio": "audio",
+    "музыка": "audio",
+    "voice": "voice",
+    "голос": "voice",
+    "animation": "animation",
+    "gif": "animation",
+    "sticker": "sticker",
+    "стикер": "sticker",
+}
+
+
+class Mark(StrEnum):
+    """What can be true of a post."""
+
+    EDITED = "edited"
+    DELETED = "deleted"
+    FORWARDED = "forwarded"
+
+
+class Trouble(StrEnum):
+    """What of a query could not be followed."""
+
+    CUT = "only the first {value} characters are searched for"
+    TOO_MANY = "only the first {value} words are searched for"
+    UNKNOWN_HAS = "has:{value} is not known; there are photo, video, link, album, document, audio, voice, animation"
+    UNKNOWN_MARK = "is:{value} is not known; there are is:edited, is:deleted and is:forwarded"
+    NO_DATE = "{value} is no date; write 2024-07-15, 2024-07, today, yesterday, 12h, 7d or 3w"
+    NO_LANGUAGE = "lang:{value} is no language; write two letters, as in lang:ru"
+    ONLY_LEFT_OUT = "there are only words to leave out: these are the newest posts without them"
+    NO_SUCH_CHANNEL = "you have no channel {value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark on a query, for whoever wrote it."""
+
+    trouble: Trouble
+    value: str = ""
+
+    def __str__(self) -> str:
+        """In English; a page may say it in another language."""
+        return self.trouble.format(value=self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word, or several side by side; `exact`: in these very forms."""
+
+    words: tuple[str, ...]
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One of these terms; a required one must be there, the others only count."""
+
+    options: tuple[Term, ...]
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Values by what they narrow. Of tags, `has` and marks all must fit, of the others any."""
+
+    channels: tuple[str, ...] = ()  # as they were written
+    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether it narrows anything."""
+        return any(getattr(self, one.name) for one in fields(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What to look for."""
+
+    clauses: tuple[Clause, ...] = ()
+    unwanted: tuple[Term, ...] = ()
+    only: Filters = Filters()
+    without: Filters = Filters()
+    since: datetime | None = None
+    before: datetime | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What it says, without the operators: to be understood by meaning."""
+        return " ".join(word for clause in self.clauses for term in clause.options for word in term.words)
+
+    @property
+    def wants_deleted(self) -> bool:
+        return Mark.DELETED in self.only.marks
+
+
+@dataclass
+class _Parts:
+    """A query while it is read."""
+
+    now: datetime
+    clauses: list[Clause] = field(default_factory=list)
+    unwanted: list[Term] = field(default_factory=list)
+    only: dict[str, list[str]] = field(default_factory=dict)
+    without: dict[str, list[str]] = field(default_factory=dict)
+    since: datetime | None = None
+    before: datetime | None = None
+    notes: list[Note] = field(default_factory=list)
+    joined: bool = False  # the last thing read was OR
+
+    def note(self, trouble: Trouble, value: object = "") -> str:
+        """Nothing comes back, for what is told of here is not searched for."""
+        remark = Note(trouble, str(value)[:60])
+        if remark not in self.notes:
+            self.notes.append(remark)
+        return ""
+
+
+def parse_query(text: str, *, now: datetime) -> Query:
+    """Never fails. `now` says what today is, and in which time zone dates are meant."""
+    parts = _Parts(now)
+    if len(text) > LONGEST:
+        parts.note(Trouble.CUT, LONGEST)
+    readable = _SEPARATORS.sub(" ", text[:LONGEST]).translate(_QUOTES)
+    for token in _TOKEN.finditer(readable):
+        _read(token, parts)
+    if parts.unwanted and not parts.clauses and not parts.only:
+        parts.note(Trouble.ONLY_LEFT_OUT)
+    return Query(
+        clauses=tuple(parts.clauses),
+        unwanted=tuple(parts.unwanted),
+        only=_filters(parts.only),
+        without=_filters(parts.without),
+        since=parts.since,
+        before=parts.before,
+        notes=tuple(parts.notes),
+    )
+
+
+def words_in(text: str) -> Iterator[re.Match[str]]:
+    """The words of a text where they stand, as the language and the index see them."""
+    return _WORD.finditer(text)
+
+
+def _read(token: re.Match[str], parts: _Parts) -> None:
+    if token[0] in _OR:
+        parts.joined = bool(parts.clauses)
+        return
+    if token[0] in _AND:
+        return
+    name = _NAMES.get((token["name"] or "").casefold())
+    value = token["quoted"] if token["quoted"] is not None else token["plain"]
+    if name is not None:
+        _read_filter(name, value.strip('"'), token["sign"], parts)
+        parts.joined = False
+        return
+    # A name that is none of ours belongs to the words, as in 12:30 or https://example.org.
+    words = tuple(found[0] for found in words_in(f"{token['name'] or ''} {value}"))
+    if words:
+        _add_term(Term(words, exact=token["exact"] is not None), token, parts)
+        parts.joined = False
+
+
+def _add_term(term: Term, token: re.Match[str], parts: _Parts) -> None:
+    if len(parts.clauses) + len(parts.unwanted) >= MOST_CLAUSES:
+        parts.note(Trouble.TOO_MANY, MOST_CLAUSES)
+    elif token["sign"] in _MINUS:
+        parts.unwanted.append(term)
+    elif parts.joined:
+        last = parts.clauses.pop()
+        parts.clauses.append(Clause((*last.options, term)[:MOST_CLAUSES], required=True))
+    else:
+        insists = token["sign"] == "+" or term.exact or (token["quoted"] is not None and len(term.words) > 1)
+        parts.clauses.append(Clause((term,), required=insists))
+
+
+def _read_filter(name: str, value: str, sign: str | None, parts: _Parts) -> None:
+    value = " ".join(value.split())
+    if name in ("since", "before"):
+        _read_date(name, value, parts)
+        return
+    known = _known(name, value, parts)
+    into = parts.without if sign in _MINUS else parts.only
+    values = into.setdefault(name, [])
+    if known and known not in values and len(values) < MOST_VALUES:
+        values.append(known)
+    if not values:
+        del into[name]
+
+
+def _known(name: str, value: str, parts: _Parts) -> str:
+    """The value as the indexes have it; empty for one that says nothing."""
+    folded = value.casefold()
+    if name == "has":
+        return _HAS.get(folded) or parts.note(Trouble.UNKNOWN_HAS, value)
+    if name == "marks":
+        return folded if folded in set(Mark) else parts.note(Trouble.UNKNOWN_MARK, value)
+    if name == "languages":
+        return folded if re.fullmatch("[a-z]{2,3}", folded) else parts.note(Trouble.NO_LANGUAGE, value)
+    return value if name == "channels" else folded.removeprefix("#")
+
+
+def _read_date(name: str, value: str, parts: _Parts) -> None:
+    found = moment(value, parts.now)
+    if found is None:
+        parts.note(Trouble.NO_DATE, value)
+    elif name == "since":
+        parts.since = max(parts.since or found, found)
+    else:
+        parts.before = min(parts.before or found, found)
+
+
+def _filters(values: dict[str, list[str]]) -> Filters:
+    return Filters(**{name: tuple(found) for name, found in values.items()})

@@ -1,0 +1,1 @@
+"""How posts are found: words and meaning fused, filters, stories, snippets, answers with their sources."""

@@ -1,0 +1,92 @@
+"""`post_persistence` (SPEC 4.2): what another producer tells of is saved by the same code, and told of by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from telegram_assistant.bus.stage import Done
+from telegram_assistant.domain.events import PostParsed
+from telegram_assistant.domain.post import post_id
+from telegram_assistant.errors import Reject, Skip
+from telegram_assistant.names import POSTS_PARSED
+from telegram_assistant.stages.post_persistence import save_posts
+from tests.integration.stages.desk import CHANNEL, POSTED, SYSTEM, WEATHER, Desk, post
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+
+
+def foreign(number: int = 5, *, channel_id: int = CHANNEL) -> PostParsed:
+    """An event that somebody else made: with a hash of its own, and text nobody has cleaned."""
+    return PostParsed(
+        trace_id="theirs",
+        occurred_at=POSTED,
+        idempotency_key=f"theirs:{number}",
+        tenant_id=SYSTEM,
+        channel_id=channel_id,
+        post_id=post_id(channel_id, number) if channel_id > 0 and number > 0 else post(1).id,
+        version=1,
+        telegram_message_id=number,
+        telegram_post_url=f"https://t.me/news/{number}",
+        text=f"{WEATHER}\x00",
+        urls=("https://news.example/1",),
+        posted_at=POSTED,
+        content_hash="their own",
+        has_media=False,
+        views=10,
+        reactions={"🔥": 3},
+        forward_channel_id=3,
+        forward_message_id=4,
+        reply_to_message_id=2,
+        author="Anna",
+    )
+
+
+async def test_a_foreign_event_is_saved_and_told_of_with_our_hash(desk: Desk) -> None:
+    outcomes = await save_posts([foreign()], materials=desk.materials, saver=desk.saver)
+    assert outcomes == [Done(note="saved for another producer")]
+    stored = (await desk.materials.of([foreign().post_id]))[foreign().post_id]
+    assert (stored.text, stored.urls, stored.forward) == (WEATHER, ("https://news.example/1",), (3, 4))
+    assert (stored.replies_to, stored.details["author"]) == (post(2).id, "Anna")
+    (ours,) = await desk.told(POSTS_PARSED)
+    assert (ours.post_id, ours.content_hash) == (foreign().post_id, stored.content_hash)
+    assert ours.content_hash != "their own"
+    assert (ours.views, ours.reactions) == (10, {"🔥": 3})
+
+
+async def test_a_repeat_and_our_own_posts_change_nothing(desk: Desk) -> None:
+    """G2."""
+    await desk.save(post(1, WEATHER))
+    events = [foreign(), foreign(), *await desk.told(POSTS_PARSED)]
+    for _ in range(2):
+        for event in events:
+            await save_posts([event], materials=desk.materials, saver=desk.saver)
+    (outcome,) = await save_posts([foreign()], materials=desk.materials, saver=desk.saver)
+    assert isinstance(outcome, Skip)
+    assert not str(outcome)
+    assert len(await desk.rows("SELECT 1 FROM posts")) == 2
+    assert len(await desk.told(POSTS_PARSED)) == 1
+
+
+async def test_what_can_never_be_saved_is_rejected_and_does_not_hold_up_the_rest(desk: Desk) -> None:
+    naive = datetime(2026, 11, 1, 12, tzinfo=UTC).replace(tzinfo=None)
+    events = [
+        replace(foreign(), post_id=post(99).id),
+        foreign(channel_id=12345),
+        foreign(0),
+        foreign(channel_id=-100),
+        replace(foreign(6), posted_at=naive),
+        foreign(7),
+    ]
+    outcomes = await save_posts(events, materials=desk.materials, saver=desk.saver)
+    assert [type(outcome) for outcome in outcomes] == [Reject] * 5 + [Done]
+    wrong_id, unknown, zero, negative, no_zone = (str(outcome) for outcome in outcomes[:5])
+    assert f"post_id must be {foreign().post_id}" in wrong_id
+    assert "12345" in unknown
+    assert "add the channel first" in unknown
+    assert "positive" in zero
+    assert "positive" in negative
+    assert "no time zone" in no_zone
+    assert [row.message_id for row in await desk.rows("SELECT message_id FROM posts")] == [7]
