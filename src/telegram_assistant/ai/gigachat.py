@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -24,6 +22,7 @@ from gigachat.exceptions import (
 )
 from gigachat.models import ChatCompletion
 
+from telegram_assistant.ai.accounts import GigaChatAccount
 from telegram_assistant.ai.chat import Reply, VectorReply
 from telegram_assistant.ai.gate import Kind, Trouble
 from telegram_assistant.ai.prompts import Ask
@@ -38,22 +37,10 @@ Answer = TypeVar("Answer")
 _logger = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """Whose GigaChat it is, and where."""
-
-    credentials: str = field(repr=False)  # the "authorization key" of the personal account, base64
-    scope: str = "GIGACHAT_API_PERS"
-    base_url: str = "https://gigachat.devices.sberbank.ru/api/v1"
-    auth_url: str = "https://ngw.devices.sberbank.ru:9443/api/v2/oauth"
-    timeout: float = 60.0
-    ca_file: Path | None = None
-
-
 class GigaChatConnection:
     """One client, with its token, for all abilities."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: GigaChatAccount) -> None:
         self._timeout = account.timeout
         # Everything is said here, for what is not the package takes from GIGACHAT_* variables: TLS could be off there.
         self.client = GigaChatAsyncClient(
@@ -81,6 +68,12 @@ class GigaChatConnection:
         except (GigaChatException, ValueError, TypeError, KeyError) as exc:
             # The package reads answers with json and pydantic, and lets their errors through.
             raise Trouble(Kind.DOWN, f"an answer that nobody can read: {type(exc).__name__}") from exc
+
+    def chat(self, model: str) -> GigaChatModel:
+        return GigaChatModel(self, model)
+
+    def vectors(self, model: str) -> GigaChatVectors:
+        return GigaChatVectors(self, model)
 
     async def close(self) -> None:
         await self.client.aclose()

@@ -6,14 +6,13 @@ import asyncio
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
+from telegram_assistant.ai.accounts import OpenAiServer
 from telegram_assistant.ai.chat import Reply, VectorReply
 from telegram_assistant.ai.gate import Kind, Trouble
 from telegram_assistant.ai.prompts import Ask
@@ -31,16 +30,6 @@ class _Output(IntEnum):
     SCHEMA = 0
     JSON = 1
     WORDS = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """Where it is and how to get in."""
-
-    base_url: str
-    api_key: str = field(default="", repr=False)
-    timeout: float = 60.0
-    ca_file: Path | None = None
 
 
 class _Message(msgspec.Struct):
@@ -76,10 +65,10 @@ class _Vectors(msgspec.Struct):
 _Content = TypeVar("_Content", _Completion, _Vectors)
 
 
-class OpenAiClient:
+class OpenAiConnection:
     """The connection, shared by the models of one server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: OpenAiServer) -> None:
         self._timeout = server.timeout
         headers = {"Authorization": f"Bearer {server.api_key}"} if server.api_key else {}
         self._http = httpx.AsyncClient(
@@ -105,6 +94,12 @@ class OpenAiClient:
             raise trouble_of(response.status_code, _complaint(content), response.headers.get("retry-after"))
         return content
 
+    def chat(self, model: str) -> OpenAiChat:
+        return OpenAiChat(self, model)
+
+    def vectors(self, model: str) -> OpenAiVectors:
+        return OpenAiVectors(self, model)
+
     async def close(self) -> None:
         await self._http.aclose()
 
@@ -112,7 +107,7 @@ class OpenAiClient:
 class OpenAiChat:
     """Chat completions, with or without a picture."""
 
-    def __init__(self, client: OpenAiClient, model: str) -> None:
+    def __init__(self, client: OpenAiConnection, model: str) -> None:
         self._client = client
         self._model = model
         self._output = _Output.SCHEMA
@@ -168,7 +163,7 @@ class OpenAiChat:
 class OpenAiVectors:
     """Embeddings."""
 
-    def __init__(self, client: OpenAiClient, model: str) -> None:
+    def __init__(self, client: OpenAiConnection, model: str) -> None:
         self._client = client
         self._model = model
 

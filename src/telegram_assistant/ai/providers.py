@@ -9,16 +9,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from telegram_assistant.ai.abilities import Answerer, Describer, Embedder, Tagger
+from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.cache import CachedAnswerer, CachedDescriber, CachedEmbedder, CachedTagger, ResultCache
-from telegram_assistant.ai.chat import ChatModel, VectorModel
+from telegram_assistant.ai.chat import Connection
 from telegram_assistant.ai.checks import Checks
 from telegram_assistant.ai.gate import Gate, Patience
-from telegram_assistant.ai.gigachat import Account, GigaChatConnection, GigaChatModel, GigaChatVectors
 from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder, LocalTagger
 from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.measure import Price
-from telegram_assistant.ai.openai_compatible import OpenAiChat, OpenAiClient, OpenAiVectors, Server
+from telegram_assistant.ai.openai_compatible import OpenAiConnection
 from telegram_assistant.ai.remote import Conversation, RemoteAnswerer, RemoteDescriber, RemoteEmbedder, RemoteTagger
 from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.ai.taxonomy import Taxonomy, load_taxonomy
@@ -74,9 +74,9 @@ class ModelsConfig:
     embed: Provider = Provider.LOCAL
     answer: Provider = Provider.LOCAL
     topics_file: Path | None = None
-    gigachat_account: Account | None = None
+    gigachat_account: GigaChatAccount | None = None
     gigachat: RemoteConfig = GIGACHAT_DEFAULTS
-    openai_server: Server | None = None
+    openai_server: OpenAiServer | None = None
     openai: RemoteConfig = OPENAI_DEFAULTS
 
     @property
@@ -105,16 +105,20 @@ class Models:
         return {ability: gate.trouble for ability, gate in self.gates.items() if gate.trouble}
 
     def cached(self, cache: ResultCache) -> Models:
-        """The same, asking only for what is not kept yet."""
+        """The same, asking remote models only for what is not kept yet: asking one here costs no more than looking."""
         return Models(
-            tagger=CachedTagger(self.tagger, cache),
-            describer=CachedDescriber(self.describer, cache),
-            embedder=CachedEmbedder(self.embedder, cache),
-            answerer=CachedAnswerer(self.answerer, cache),
+            tagger=CachedTagger(self.tagger, cache) if _is_remote(self.tagger) else self.tagger,
+            describer=CachedDescriber(self.describer, cache) if _is_remote(self.describer) else self.describer,
+            embedder=CachedEmbedder(self.embedder, cache) if _is_remote(self.embedder) else self.embedder,
+            answerer=CachedAnswerer(self.answerer, cache) if _is_remote(self.answerer) else self.answerer,
             taxonomy=self.taxonomy,
             gates=self.gates,
             closers=self.closers,
         )
+
+
+def _is_remote(model: Tagger | Describer | Embedder | Answerer) -> bool:
+    return model.identity.provider != Provider.LOCAL
 
 
 def build_models(config: ModelsConfig, local_describer: Describer) -> Models:
@@ -132,71 +136,60 @@ class _Builder:
         self._config = config
         self._local_describer = local_describer
         self._taxonomy = load_taxonomy(config.topics_file)
-        inflection = Inflection()
-        self._inflection = inflection
+        self._connections: dict[Provider, Connection] = {}
+        if Provider.GIGACHAT in config.used:
+            self._connections[Provider.GIGACHAT] = _gigachat(config.gigachat_account)
+        if Provider.OPENAI in config.used:
+            self._connections[Provider.OPENAI] = _openai(config.openai_server)
         self._process = ModelProcess(config.topics_file)
-        self._closers: list[Callable[[], Awaitable[None]]] = [self._process.close]
+        self._closers = [self._process.close, *(connection.close for connection in self._connections.values())]
         self._gates: dict[str, Gate] = {}
-        self._gigachat = self._connect_gigachat() if Provider.GIGACHAT in config.used else None
-        self._openai = self._connect_openai() if Provider.OPENAI in config.used else None
+        inflection = Inflection()
         self._checks = Checks(self._taxonomy, inflection, StopWords(inflection))
 
     def build(self) -> Models:
         return Models(
-            tagger=self._tagger(),
-            describer=self._describer(),
-            embedder=self._embedder(),
-            answerer=self._answerer(),
+            tagger=self._tagger(self._config.tag),
+            describer=self._describer(self._config.describe),
+            embedder=self._embedder(self._config.embed),
+            answerer=self._answerer(self._config.answer),
             taxonomy=self._taxonomy,
             gates=self._gates,
             closers=tuple(self._closers),
         )
 
-    def _tagger(self) -> Tagger:
-        provider = self._config.tag
+    def _tagger(self, provider: Provider) -> Tagger:
         if provider is Provider.LOCAL:
             return LocalTagger(self._process, self._taxonomy)
         remote = self._remote(provider)
         return RemoteTagger(self._talk(provider, "tag", remote.model, remote.price), self._checks)
 
-    def _describer(self) -> Describer:
-        provider = self._config.describe
+    def _describer(self, provider: Provider) -> Describer:
         if provider is Provider.LOCAL:
             return self._local_describer
         remote = self._remote(provider)
-        talk = self._talk(provider, "describe", remote.vision_model, remote.vision_price)
-        describer = RemoteDescriber(talk, self._checks)
+        describer = RemoteDescriber(
+            self._talk(provider, "describe", remote.vision_model, remote.vision_price), self._checks
+        )
         self._closers.append(describer.close)
         return describer
 
-    def _embedder(self) -> Embedder:
-        provider = self._config.embed
+    def _embedder(self, provider: Provider) -> Embedder:
         if provider is Provider.LOCAL:
             return LocalEmbedder(self._process)
         remote = self._remote(provider)
-        model: VectorModel
-        if self._gigachat is not None and provider is Provider.GIGACHAT:
-            model = GigaChatVectors(self._gigachat, remote.embedding_model)
-        else:
-            model = OpenAiVectors(self._need_openai(), remote.embedding_model)
-        gate = self._gate(provider, "embed")
+        model = self._connections[provider].vectors(remote.embedding_model)
         size, piece = remote.embedding_size, _PIECES[provider]
-        return RemoteEmbedder(model, gate, remote.embedding_price, size=size, piece=piece)
+        return RemoteEmbedder(model, self._gate(provider, "embed"), remote.embedding_price, size=size, piece=piece)
 
-    def _answerer(self) -> Answerer:
-        provider = self._config.answer
+    def _answerer(self, provider: Provider) -> Answerer:
         if provider is Provider.LOCAL:
             return LocalAnswerer(self._process)
         remote = self._remote(provider)
         return RemoteAnswerer(self._talk(provider, "answer", remote.model, remote.price), self._checks)
 
     def _talk(self, provider: Provider, ability: str, model: str, price: Price) -> Conversation:
-        chat: ChatModel
-        if self._gigachat is not None and provider is Provider.GIGACHAT:
-            chat = GigaChatModel(self._gigachat, model)
-        else:
-            chat = OpenAiChat(self._need_openai(), model)
-        return Conversation(chat, self._gate(provider, ability), price)
+        return Conversation(self._connections[provider].chat(model), self._gate(provider, ability), price)
 
     def _gate(self, provider: Provider, ability: str) -> Gate:
         self._gates[ability] = Gate(provider, ability, self._remote(provider).patience)
@@ -205,26 +198,19 @@ class _Builder:
     def _remote(self, provider: Provider) -> RemoteConfig:
         return self._config.gigachat if provider is Provider.GIGACHAT else self._config.openai
 
-    def _connect_gigachat(self) -> GigaChatConnection:
-        account = self._config.gigachat_account
-        if account is None or not account.credentials:
-            raise Fatal("GigaChat is chosen for a model, but it has no key: set GIGACHAT_CREDENTIALS, or choose local")
-        connection = GigaChatConnection(account)
-        self._closers.append(connection.close)
-        return connection
 
-    def _connect_openai(self) -> OpenAiClient:
-        server = self._config.openai_server
-        address = urlsplit(server.base_url) if server is not None else None
-        if server is None or address is None or address.scheme not in {"http", "https"} or not address.hostname:
-            raise Fatal("an OpenAI-compatible server is chosen for a model, but OPENAI_BASE_URL is no http(s) address")
-        if address.hostname == _OPENAI_HOST and not server.api_key:
-            raise Fatal("OpenAI is chosen for a model, but it has no key: set OPENAI_API_KEY, or choose local")
-        client = OpenAiClient(server)
-        self._closers.append(client.close)
-        return client
+def _gigachat(account: GigaChatAccount | None) -> Connection:
+    if account is None or not account.credentials:
+        raise Fatal("GigaChat is chosen for a model, but it has no key: set GIGACHAT_CREDENTIALS, or choose local")
+    from telegram_assistant.ai.gigachat import GigaChatConnection  # noqa: PLC0415 - its package takes 0.4 s to import
 
-    def _need_openai(self) -> OpenAiClient:
-        if self._openai is None:
-            raise Fatal("no OpenAI-compatible server is configured")
-        return self._openai
+    return GigaChatConnection(account)
+
+
+def _openai(server: OpenAiServer | None) -> Connection:
+    address = urlsplit(server.base_url) if server is not None else None
+    if server is None or address is None or address.scheme not in {"http", "https"} or not address.hostname:
+        raise Fatal("an OpenAI-compatible server is chosen for a model, but OPENAI_BASE_URL is no http(s) address")
+    if address.hostname == _OPENAI_HOST and not server.api_key:
+        raise Fatal("OpenAI is chosen for a model, but it has no key: set OPENAI_API_KEY, or choose local")
+    return OpenAiConnection(server)

@@ -23,10 +23,8 @@ from telegram_assistant.ai.prompts import (
     ask_tags,
 )
 from telegram_assistant.ai.replies import AnswerReply, Form, PictureReply, TagReply, read_reply
-from telegram_assistant.ai.shrink_worker import PICTURE
-from telegram_assistant.ai.worker import Worker
+from telegram_assistant.ai.shrink import Shrinker
 from telegram_assistant.domain.understanding import Answer, Ocr, Passage, Seen, Sentence, Tagged
-from telegram_assistant.errors import Skip
 
 _EMBED_BATCH = 32
 _NO_TEXT = "."  # servers refuse an empty text, and every post needs a vector
@@ -87,7 +85,7 @@ class RemoteDescriber:
     def __init__(self, talk: Conversation, checks: Checks) -> None:
         self._talk = talk
         self._checks = checks
-        self._shrinker = Worker("telegram_assistant.ai.shrink_worker", limit=30.0)
+        self._shrinker = Shrinker()
 
     @property
     def identity(self) -> Identity:
@@ -95,10 +93,8 @@ class RemoteDescriber:
 
     async def describe(self, picture: Picture) -> Seen:
         with measured(self._talk.model.provider, "describe", self._talk.price) as spending:
-            answer = await self._shrinker.ask(picture.content)
-            if not answer.startswith(PICTURE):
-                raise Skip(answer[1:].decode(errors="replace"))
-            reply = await self._talk.reply(ask_picture(), PictureReply, spending, answer[1:])
+            small = await self._shrinker.shrunk(picture.content)
+            reply = await self._talk.reply(ask_picture(), PictureReply, spending, small)
             seen = self._checks.seen(self._seen(reply))
         return replace(seen, usage=spending.usage())
 

@@ -15,11 +15,11 @@ from typing import BinaryIO
 from PIL import Image
 
 from telegram_assistant.ai.decode import decode
+from telegram_assistant.ai.shrink import NO_PICTURE, PICTURE
 from telegram_assistant.errors import Skip
 
 MOST_MEMORY = 2 * 2**30
 LONGER_SIDE = 1280  # pixels: what vision models look at, and pay for, anyway
-PICTURE, NO_PICTURE = b"+", b"-"
 
 
 def shrunk(content: bytes) -> bytes:

@@ -97,9 +97,12 @@ class Neo4jGraph(CypherGraph):
 
 
 async def _define(session: AsyncSession, what: str) -> None:
-    try:
-        result = await session.run(f"CREATE {what}")
+    async def create(transaction: AsyncManagedTransaction) -> None:
+        result = await transaction.run(f"CREATE {what}")
         await result.consume()
+
+    try:
+        await session.execute_write(create)  # tried again when another process does the same and they lock each other
     except ClientError as exc:
         if exc.code not in ALREADY_THERE:  # IF NOT EXISTS looks before it locks
             raise

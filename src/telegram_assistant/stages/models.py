@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from telegram_assistant.ai.gigachat import Account
+from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.measure import Price
-from telegram_assistant.ai.openai_compatible import Server
 from telegram_assistant.ai.providers import (
     GIGACHAT_DEFAULTS,
     OPENAI_DEFAULTS,
@@ -47,10 +46,10 @@ def models_config(settings: Settings) -> ModelsConfig:
     )
 
 
-def _gigachat(settings: Settings) -> Account | None:
+def _gigachat(settings: Settings) -> GigaChatAccount | None:
     if settings.gigachat_credentials is None:
         return None
-    account = Account(
+    account = GigaChatAccount(
         credentials=settings.gigachat_credentials.get_secret_value(),
         scope=settings.gigachat_scope,
         timeout=settings.ai_timeout_sec,
@@ -63,11 +62,11 @@ def _gigachat(settings: Settings) -> Account | None:
     )
 
 
-def _openai(settings: Settings) -> Server | None:
+def _openai(settings: Settings) -> OpenAiServer | None:
     if settings.openai_base_url is None:
         return None
     key = settings.openai_api_key
-    return Server(
+    return OpenAiServer(
         base_url=settings.openai_base_url,
         api_key=key.get_secret_value() if key else "",
         timeout=settings.ai_timeout_sec,

@@ -23,11 +23,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.gate import Patience
-from telegram_assistant.ai.gigachat import Account
 from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.measure import Price
-from telegram_assistant.ai.openai_compatible import Server
 from telegram_assistant.ai.providers import (
     GIGACHAT_DEFAULTS,
     OPENAI_DEFAULTS,
@@ -260,7 +259,7 @@ class NoEyes:
 def openai_models(fake: Fake, *, timeout: float = 10.0, key: str = KEY, **changes: Any) -> Models:
     """Every ability by the fake OpenAI."""
     config = replace(OPENAI_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), patience=QUICK, **changes)
-    server = Server(base_url=f"{fake.url}/v1", api_key=key, timeout=timeout)
+    server = OpenAiServer(base_url=f"{fake.url}/v1", api_key=key, timeout=timeout)
     return _models(ModelsConfig(**_all(Provider.OPENAI), openai_server=server, openai=config))
 
 
@@ -268,7 +267,7 @@ def gigachat_models(fake: Fake, *, timeout: float = 10.0, credentials: str = CRE
     """Every ability by the fake GigaChat."""
     config = replace(GIGACHAT_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), patience=QUICK)
     account |= {"base_url": f"{fake.url}/api/v1", "auth_url": f"{fake.url}/oauth"}
-    known = Account(credentials=credentials, timeout=timeout, **account)
+    known = GigaChatAccount(credentials=credentials, timeout=timeout, **account)
     return _models(ModelsConfig(**_all(Provider.GIGACHAT), gigachat_account=known, gigachat=config))
 
 

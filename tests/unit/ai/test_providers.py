@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from telegram_assistant.ai.abilities import Identity, Picture
-from telegram_assistant.ai.gigachat import Account
-from telegram_assistant.ai.openai_compatible import Server
+from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
 from telegram_assistant.domain.understanding import Classification, Seen
 from telegram_assistant.errors import Fatal
@@ -40,8 +39,8 @@ async def test_each_ability_has_its_own_provider() -> None:
         tag=Provider.GIGACHAT,
         embed=Provider.OPENAI,
         answer=Provider.OPENAI,
-        gigachat_account=Account(credentials="a2V5"),
-        openai_server=Server(base_url="http://127.0.0.1:11434/v1"),
+        gigachat_account=GigaChatAccount(credentials="a2V5"),
+        openai_server=OpenAiServer(base_url="http://127.0.0.1:11434/v1"),
     )
     models = build_models(config, Eyes())
     assert models.tagger.identity.provider == "gigachat"
@@ -56,17 +55,20 @@ async def test_each_ability_has_its_own_provider() -> None:
     "config,told",
     [
         (ModelsConfig(tag=Provider.GIGACHAT), "GIGACHAT_CREDENTIALS"),
-        (ModelsConfig(embed=Provider.GIGACHAT, gigachat_account=Account(credentials="")), "GIGACHAT_CREDENTIALS"),
-        (ModelsConfig(answer=Provider.OPENAI), "OPENAI_BASE_URL"),
-        (ModelsConfig(answer=Provider.OPENAI, openai_server=Server(base_url="localhost:1")), "OPENAI_BASE_URL"),
         (
-            ModelsConfig(describe=Provider.OPENAI, openai_server=Server(base_url="https://api.openai.com/v1")),
+            ModelsConfig(embed=Provider.GIGACHAT, gigachat_account=GigaChatAccount(credentials="")),
+            "GIGACHAT_CREDENTIALS",
+        ),
+        (ModelsConfig(answer=Provider.OPENAI), "OPENAI_BASE_URL"),
+        (ModelsConfig(answer=Provider.OPENAI, openai_server=OpenAiServer(base_url="localhost:1")), "OPENAI_BASE_URL"),
+        (
+            ModelsConfig(describe=Provider.OPENAI, openai_server=OpenAiServer(base_url="https://api.openai.com/v1")),
             "OPENAI_API_KEY",
         ),
         (ModelsConfig(topics_file=Path("/nowhere.toml")), r"nowhere\.toml"),
         (
             ModelsConfig(
-                tag=Provider.GIGACHAT, gigachat_account=Account(credentials="x", ca_file=Path("/nowhere.pem"))
+                tag=Provider.GIGACHAT, gigachat_account=GigaChatAccount(credentials="x", ca_file=Path("/nowhere.pem"))
             ),
             r"nowhere\.pem",
         ),
@@ -78,5 +80,5 @@ def test_what_is_missing_is_named(config: ModelsConfig, told: str) -> None:
 
 
 def test_keys_are_not_shown() -> None:
-    assert "secret" not in repr(Account(credentials="secret"))
-    assert "secret" not in repr(Server(base_url="http://x", api_key="secret"))
+    assert "secret" not in repr(GigaChatAccount(credentials="secret"))
+    assert "secret" not in repr(OpenAiServer(base_url="http://x", api_key="secret"))

@@ -1,0 +1,26 @@
+"""Pictures for remote models: small, plain, made in a process of its own (shrink_worker.py)."""
+
+from __future__ import annotations
+
+from telegram_assistant.ai.worker import Worker
+from telegram_assistant.errors import Skip
+
+PICTURE, NO_PICTURE = b"+", b"-"  # how an answer of the worker begins
+_LIMIT = 30.0  # seconds for one picture
+
+
+class Shrinker:
+    """Starts with the first picture."""
+
+    def __init__(self) -> None:
+        self._worker = Worker("telegram_assistant.ai.shrink_worker", limit=_LIMIT)
+
+    async def shrunk(self, content: bytes) -> bytes:
+        """A JPEG. Raises Skip for what is no picture."""
+        answer = await self._worker.ask(content)
+        if not answer.startswith(PICTURE):
+            raise Skip(answer[1:].decode(errors="replace"))
+        return answer[1:]
+
+    async def close(self) -> None:
+        await self._worker.close()
