@@ -166,6 +166,28 @@ async def test_retention_of_deleted_posts(
     assert captured == (1 if retention == "mirror" else 2)
 
 
+async def test_what_was_made_of_a_redacted_post_is_gone_too(
+    make_saver: Callable[..., Saver], database: AsyncEngine
+) -> None:
+    saver = make_saver("redact")
+    await saver.save(reading(post(1), post(2)))
+    page = "'https://example.org/'"
+    tags = "SELECT id, 'tags', content_hash, '{}', 'local' FROM posts"
+    steps = "SELECT id, 'tagging', 'done', text, content_hash, '', 0 FROM posts"
+    async with database.begin() as connection:
+        for statement in (
+            f"INSERT INTO post_enrichment (post_id, kind, content_hash, data, provider) {tags}",
+            f"INSERT INTO web_pages (url) VALUES ({page})",
+            f"INSERT INTO post_pages (post_id, link, url) SELECT id, {page}, {page} FROM posts",
+            f"INSERT INTO post_steps (post_id, stage, outcome, note, content_hash, trace_id, duration_ms) {steps}",
+        ):
+            await connection.execute(text(statement))
+    await saver.delete(CHANNEL, [2])
+    both = "SELECT post_id FROM post_enrichment UNION ALL SELECT post_id FROM post_pages"
+    assert [row.post_id for row in await rows(database, both)] == [post(1).id] * 2
+    assert {row.note for row in await rows(database, "SELECT note FROM post_steps")} == {"", "post 1"}
+
+
 def picture(message_id: int, group: int = 900, words: str = " ") -> Post:
     media = (Media(kind=MediaKind.PHOTO, file_id=str(message_id), size=10),)
     return post(message_id, words, grouped_id=group, media=media, posted_at=START)

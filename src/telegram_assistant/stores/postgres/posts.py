@@ -226,5 +226,7 @@ async def mark_deleted(connection: Connection, ids: Sequence[UUID], now: datetim
             " content_hash = '' WHERE id = ANY($1)",
             ids,
         )
-        for table in ("post_versions", "post_media", "post_enrichment"):
+        for table in ("post_versions", "post_media", "post_enrichment", "post_pages"):
             await connection.execute(f"DELETE FROM {table} WHERE post_id = ANY($1)", ids)
+        # What a stage noted may quote the post; that it was there may stay.
+        await connection.execute("UPDATE post_steps SET note = '' WHERE post_id = ANY($1)", ids)
