@@ -171,14 +171,13 @@ async def test_what_was_made_of_a_redacted_post_is_gone_too(
 ) -> None:
     saver = make_saver("redact")
     await saver.save(reading(post(1), post(2)))
-    page = "'https://example.org/'"
     tags = "SELECT id, 'tags', content_hash, '{}', 'local' FROM posts"
     steps = "SELECT id, 'tagging', 'done', text, content_hash, '', 0 FROM posts"
     async with database.begin() as connection:
         for statement in (
             f"INSERT INTO post_enrichment (post_id, kind, content_hash, data, provider) {tags}",
-            f"INSERT INTO web_pages (url) VALUES ({page})",
-            f"INSERT INTO post_pages (post_id, link, url) SELECT id, {page}, {page} FROM posts",
+            "INSERT INTO web_pages (url) VALUES ('https://example.org/')",
+            "INSERT INTO post_pages (post_id, link, url) SELECT id, 'link', 'https://example.org/' FROM posts",
             f"INSERT INTO post_steps (post_id, stage, outcome, note, content_hash, trace_id, duration_ms) {steps}",
         ):
             await connection.execute(text(statement))
