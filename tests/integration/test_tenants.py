@@ -124,7 +124,8 @@ async def subscribe(world: World, connection: AsyncConnection, name: str, channe
 async def add_tenants_rows(world: World, connection: AsyncConnection, name: str) -> None:
     keys = {"tenants": world.ids[name], "users": world.users[name]}
     for table in metadata.sorted_tables:
-        if "tenant_id" in table.columns and table.name not in {"users", "channels", "subscriptions"}:
+        others = {"users", "channels", "subscriptions", *PRIVATE_TO_THE_SYSTEM}
+        if "tenant_id" in table.columns and table.name not in others:
             await world.add(connection, table, frozenset({name}), **referring(table, keys))
 
 

@@ -20,7 +20,8 @@ MOST_VALUES = 50  # of one filter
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019\u02bc][^\W_]+)*")
 _TOKEN = re.compile(
-    r'(?P<sign>[-+\u2212\u2013])?(?:(?P<name>\w{1,20}):)?(?P<exact>=)?(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))'
+    r"(?P<sign>[-+\u2212\u2013])?(?:(?P<name>\w{1,20}):)?(?P<exact>=)?"
+    r'(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))'
 )
 _QUOTES = str.maketrans(dict.fromkeys("«»“”„‟\uff02", '"'))
 _SEPARATORS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff()]")
@@ -142,14 +143,17 @@ class Filters:
         return any(getattr(self, one.name) for one in fields(self))
 
 
+NO_FILTERS = Filters()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """What to look for."""
 
     clauses: tuple[Clause, ...] = ()
     unwanted: tuple[Term, ...] = ()
-    only: Filters = Filters()
-    without: Filters = Filters()
+    only: Filters = NO_FILTERS
+    without: Filters = NO_FILTERS
     since: datetime | None = None
     before: datetime | None = None
     notes: tuple[Note, ...] = ()
@@ -168,7 +172,7 @@ class Query:
 class _Parts:
     """A query while it is read."""
 
-    now: datetime
+    asked_at: datetime
     clauses: list[Clause] = field(default_factory=list)
     unwanted: list[Term] = field(default_factory=list)
     only: dict[str, list[str]] = field(default_factory=dict)
@@ -205,6 +209,15 @@ def parse_query(text: str, *, now: datetime) -> Query:
         before=parts.before,
         notes=tuple(parts.notes),
     )
+
+
+def without_filters(text: str) -> str:
+    """What a question says, without where to look for the answer."""
+
+    def kept(token: re.Match[str]) -> str:
+        return "" if (token["name"] or "").casefold() in _NAMES else token[0]
+
+    return " ".join(_TOKEN.sub(kept, text[:LONGEST].translate(_QUOTES)).split())
 
 
 def words_in(text: str) -> Iterator[re.Match[str]]:
@@ -271,7 +284,7 @@ def _known(name: str, value: str, parts: _Parts) -> str:
 
 
 def _read_date(name: str, value: str, parts: _Parts) -> None:
-    found = moment(value, parts.now)
+    found = moment(value, parts.asked_at)
     if found is None:
         parts.note(Trouble.NO_DATE, value)
     elif name == "since":

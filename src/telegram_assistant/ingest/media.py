@@ -118,7 +118,8 @@ class MediaProcessor:
             await asyncio.gather(*running)  # none of them ends by itself, and the first error ends all
         finally:
             for one in running:
-                one.cancel()
+                if not one.cancelling():  # a stop has reached them; a second one would disturb their cleaning up
+                    one.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
     async def step(self, progress: Progress = lambda: None) -> int:

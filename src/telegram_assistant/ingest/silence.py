@@ -81,6 +81,8 @@ class SilenceWatch:
 
     async def _look(self, channel: Quiet, report: GapReport, now: datetime) -> bool:
         """Once per window (SPEC 3.6): the window begins where the silence began."""
+        if channel.id in self._looks:
+            return False  # its posts may be stored while the visit is not over: what that shows is not known yet
         job = backfill_job(channel.id, backfill_window_start(channel.last_post_at))
         if not await self._redis.set(job, "1", nx=True, ex=JOB_TTL):
             return False

@@ -158,6 +158,11 @@ async def test_posts_withheld_during_a_silence_are_a_hole_that_is_filled(
     clock.advance_to(began + 3 * HOUR)
     await store.captured(news)
 
+    async def over() -> bool:
+        return bool((await store.row(news)).last_success_at >= began + 3 * HOUR)
+
+    await store.until(over, "the visit is over: a later clock would end its lease")
+
     def called() -> bool:
         return bool(capture.sample("silence_looks_total", outcome="hole") == holes + 1)
 

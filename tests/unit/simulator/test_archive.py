@@ -22,7 +22,7 @@ NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def lived(archive: Archive | None) -> World:
-    world = demo_world(now=NOW, archive=archive)
+    world = demo_world(now=NOW, clock=lambda: NOW, archive=archive)
     Life(world, seed=1, rate=180, archive=archive).step(NOW + timedelta(hours=2))
     return world
 
