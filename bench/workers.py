@@ -21,7 +21,7 @@ import psutil
 from bench.engines import Engines
 from telegram_assistant.bus.codec import FIELD, decode
 from telegram_assistant.bus.publisher import Publisher
-from telegram_assistant.bus.supervisor import Supervisor
+from telegram_assistant.bus.supervisor import Supervisor, Task
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaRules, decide
@@ -75,9 +75,10 @@ class Desk:
         self.committed |= dict.fromkeys(ids, time.perf_counter())
         return ids
 
-    async def hear(self) -> None:
-        """Note what is told as indexed, for ever."""
+    async def hear(self, task: Task) -> None:
+        """A supervised job: note what is told as indexed."""
         redis, after = open_redis(self.engines.redis_url), "0"
+        task.ready()
         try:
             while True:
                 answer: Any = await redis.xread({stream(POSTS_INDEXED): after}, block=1000)
@@ -106,12 +107,10 @@ class Desk:
         supervisor = Supervisor()
         relay = Relay(self.engines.database, Publisher(self.engines.redis), self.saver.committed)
         await supervisor.start("relay", relay.run)
-        hearing = asyncio.ensure_future(self.hear())
+        await supervisor.start("hearing", self.hear)
         try:
             yield
         finally:
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
             await supervisor.stop()
 
 

@@ -25,6 +25,7 @@ from telegram_assistant.stores.redis import open_redis
 from telegram_simulator.archive import Archive
 from telegram_simulator.generate import build_world
 from telegram_simulator.life import Life
+from telegram_simulator.model import Channel, Message
 from telegram_simulator.pages import HOST, Pages, free_port
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
@@ -33,6 +34,7 @@ from tests.chaos.poison import Dose, pour
 from tests.chaos.provider import Provider
 
 COMMAND_SECONDS = 60.0
+HISTORY = timedelta(days=1)  # before the run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +119,14 @@ class PipelineRun(Run):
                 self.doses.append(await pour(self.redis, choice))
 
     async def meddle(self) -> None:
-        """Edit and delete posts, old and new."""
+        """Edit and delete posts, old and new; none so old that only its push could tell of it."""
         choice = random.Random(f"{self.plan.seed}/changes")
+        since = datetime.now(UTC) - self.plan.lived - HISTORY
         for number in count(1):
             await asyncio.sleep(self.plan.seconds / self.plan.changes)
-            channel = choice.choice([channel for channel in self.watched if len(channel.messages) > 2])
-            message = choice.choice([one for one in channel.messages.values() if one.service is None])
+            channel, message = choice.choice(
+                [(channel, one) for channel in self.watched for one in recent(channel, since)]
+            )
             self.changed += 1
             if choice.random() < 0.4:
                 self.world.delete(channel, [message.id])
@@ -155,6 +159,10 @@ class PipelineRun(Run):
             await asyncio.gather(*(slot.process.wait() for slot in self.slots if slot.process is not None))
 
 
+def recent(channel: Channel, since: datetime) -> list[Message]:
+    return [message for message in channel.messages.values() if message.date > since and message.service is None]
+
+
 def make_world(plan: PipelinePlan, link_host: str) -> World:
     """It begins in the past and lives faster. Its history has words only: pictures come with its life."""
     now = datetime.now(UTC) - plan.lived
@@ -165,7 +173,7 @@ def make_world(plan: PipelinePlan, link_host: str) -> World:
         spread=0.8,
         private_share=0,
         now=now,
-        days=1,  # so that every edit and deletion is found, also when its push was lost
+        days=HISTORY / timedelta(days=1),
         link_host=link_host,
     )
     for channel in world.channels.values():
@@ -196,6 +204,8 @@ def settings_of(plan: PipelinePlan, folder: Path, world: World, provider: Provid
         "OPENAI_BASE_URL": provider.url,
         "AI_TIMEOUT_SEC": "5",
         "VISION_POLICY_FILE": str(policy),
+        "CRAWL_PER_TENANT_DAY": "100000",
+        "CRAWL_PER_DOMAIN_HOUR": "100000",
     }
 
 

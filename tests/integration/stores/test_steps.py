@@ -132,3 +132,15 @@ async def test_publishing_again_goes_through_the_outbox(database: AsyncEngine, s
         (post(1).id,),
         "sweep-1",
     )
+
+
+async def test_in_one_batch_the_words_that_the_post_has_come_before_older_ones(
+    database: AsyncEngine, saver: Saver
+) -> None:
+    """An event of an older version may be tried again after that of the newer one."""
+    steps, old, new = Steps(database), post(1, "old"), post(1, "new")
+    await save(saver, old)
+    await save(saver, new)
+    await steps.record([step(new, outcome="waiting")])
+    await steps.record([step(new, note="new"), step(old, note="old")])
+    assert [(row.outcome, row.note) for row in await steps.of(new.id)] == [("done", "new")]

@@ -17,13 +17,16 @@ from telegram_assistant.stores.postgres.database import raw_transaction
 
 LONGEST_NOTE = 500
 
-# A step about words that the post no longer has does not hide the one about those that it has.
+# A step about words that the post no longer has does not hide the one about those that it has; of several in one batch
+# the last counts. In one order, so that two processes do not wait for each other.
 _RECORD = """
 INSERT INTO post_steps AS s (post_id, stage, outcome, note, content_hash, trace_id, duration_ms, at)
-SELECT n.post_id, n.stage, n.outcome, n.note, n.content_hash, n.trace_id, n.duration_ms, clock_timestamp()
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[])
-  AS n(post_id, stage, outcome, note, content_hash, trace_id, duration_ms)
-WHERE EXISTS (SELECT 1 FROM posts p WHERE p.id = n.post_id)
+SELECT DISTINCT ON (n.post_id, n.stage)
+  n.post_id, n.stage, n.outcome, n.note, n.content_hash, n.trace_id, n.duration_ms, clock_timestamp()
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[]) WITH ORDINALITY
+  AS n(post_id, stage, outcome, note, content_hash, trace_id, duration_ms, place)
+JOIN posts p ON p.id = n.post_id
+ORDER BY n.post_id, n.stage, n.content_hash IN ('', p.content_hash) DESC, n.place DESC
 ON CONFLICT (post_id, stage) DO UPDATE SET outcome = excluded.outcome, note = excluded.note,
   content_hash = excluded.content_hash, trace_id = excluded.trace_id, duration_ms = excluded.duration_ms,
   at = excluded.at
@@ -74,20 +77,16 @@ class Steps:
         self._database = database
 
     async def record(self, steps: Sequence[Step]) -> None:
-        # The same post twice in one batch: the last word counts.
-        latest = {(step.post_id, step.stage): step for step in steps}
-        # In one order, so that two processes do not wait for each other.
-        rows = [latest[key] for key in sorted(latest)]
         async with raw_transaction(self._database) as connection:
             await connection.execute(
                 _RECORD,
-                [row.post_id for row in rows],
-                [row.stage for row in rows],
-                [row.outcome for row in rows],
-                [clean_text(row.note)[:LONGEST_NOTE] for row in rows],
-                [row.content_hash for row in rows],
-                [row.trace_id for row in rows],
-                [row.duration_ms for row in rows],
+                [step.post_id for step in steps],
+                [step.stage for step in steps],
+                [step.outcome for step in steps],
+                [clean_text(step.note)[:LONGEST_NOTE] for step in steps],
+                [step.content_hash for step in steps],
+                [step.trace_id for step in steps],
+                [step.duration_ms for step in steps],
             )
 
     async def of(self, post_id: UUID) -> list[Recorded]:
