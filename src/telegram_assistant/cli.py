@@ -13,6 +13,7 @@ from telegram_assistant import __version__
 from telegram_assistant.app import run_ingest, run_up, run_worker
 from telegram_assistant.commands import accounts, channels, dead_letters
 from telegram_assistant.commands.explain import explain_channel
+from telegram_assistant.commands.search import WITH_MINUS, ask, search
 from telegram_assistant.commands.simulate import simulate
 from telegram_assistant.commands.trace import trace
 from telegram_assistant.config import load_settings
@@ -59,6 +60,8 @@ app.add_typer(channels.app, name="channels")
 app.add_typer(accounts.app, name="accounts")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command(epilog="Example: tga trace https://t.me/durov/42")(trace)
+app.command(context_settings=WITH_MINUS, epilog='Example: tga search "нефть -газ has:photo after:7d"')(search)
+app.command(epilog='Example: tga ask "Кто выиграл Кубок России?"')(ask)
 app.command(epilog="Example: tga login --phone +79990000000")(accounts.login)
 app.command(epilog="Example: tga parse @durov")(channels.parse)
 app.command(epilog="Example: tga ledger @durov --json")(channels.ledger)

@@ -215,6 +215,8 @@ async def judge(run: PipelineRun, failed: str | None = None) -> None:
     assert failed is None, f"not within {run.plan.settle_seconds:.0f} s: {failed}; {wrong}; {pending}"
     assert wrong == []
     assert run.kills.total() >= run.plan.kills
+    assert run.outages
+    assert run.provider.failures
 
 
 async def indexes_verdict(run: PipelineRun) -> list[tuple[str, object, object]]:

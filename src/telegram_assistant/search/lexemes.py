@@ -27,6 +27,14 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 # Of an address the site is a word that people look for; the rest of it is noise.
 _ADDRESS = re.compile(r"(?:https?|ftp)://([^\s/?#]{1,255})[^\s]*", re.IGNORECASE)
 _CACHED = 100_000
+# Words that only hold others together or ask; of Russian ones the dictionary knows the prepositions and the like.
+_FUNCTION_WORDS = """
+    a about after all also am an and any are as at be been before being but by can could did do does for from had has
+    have he her his how i if in into is it its may me more most my no not of on or our she should so some than that
+    the their them then there these they this those to under up us was we were what when where which who whom whose
+    why will with would you your
+    быть весь где какой какова когда который куда наш ваш мой твой свой откуда очень почему зачем сам самый сколько так
+    такой там тот тут уже этот являться"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +61,8 @@ class Wanted:
     words: str
     forms: str
     lemmas: tuple[tuple[tuple[str, ...], ...], ...]  # for each option its words, each as its possible dictionary forms
-    exact: tuple[tuple[str, ...], ...]  # for each exact option the forms
     phrase: bool  # some option has more than one word
+    empty: bool  # none of its words says anything: prepositions, pronouns
 
 
 class Lexicon:
@@ -63,6 +71,7 @@ class Lexicon:
     def __init__(self, inflection: Inflection) -> None:
         self._inflection = inflection
         self.lemmas = lru_cache(maxsize=_CACHED)(self._lemmas)
+        self._function_words = frozenset(_FUNCTION_WORDS.split())
 
     def _lemmas(self, word: str) -> tuple[str, ...]:
         """Every dictionary form that a word, folded and without a hyphen, may be of; the likeliest first."""
@@ -70,6 +79,10 @@ class Lexicon:
             forms = dict.fromkeys(fold(found.normal_form) for found in self._inflection.parse(word))
             return tuple(forms)[:MOST_LEMMAS]
         return (self._inflection.lemma(word),)
+
+    def _says_nothing(self, word: str) -> bool:
+        known = not self._function_words.isdisjoint((word, *self.lemmas(word)[:1]))
+        return known or self._inflection.is_function_word(word)
 
     def lexemes(self, parts: Iterable[Part]) -> Lexemes:
         """Both vectors of a text."""
@@ -88,16 +101,18 @@ class Lexicon:
 
     def wanted(self, clause: Clause) -> Wanted:
         """None of its words may be left: then both are empty."""
-        options = [(term, term_pieces(term)) for term in clause.options]
-        inflected = [[self.lemmas(word) for word in words] for term, words in options if words and not term.exact]
-        exact = [tuple(EXACT + word for word in words) for term, words in options if words and term.exact]
+        options = [(term.exact, term_pieces(term)) for term in clause.options if term_pieces(term)]
         row = " <-> ".join
+        inflected = [
+            row(any_of(map(quoted, self.lemmas(word))) for word in words) for exact, words in options if not exact
+        ]
+        written = [row(quoted(EXACT + word) for word in words) for exact, words in options if exact]
         return Wanted(
-            words=any_of(row(any_of(map(quoted, lemmas)) for lemmas in words) for words in inflected),
-            forms=any_of(row(map(quoted, words)) for words in exact),
-            lemmas=tuple(tuple(words) for words in inflected),
-            exact=tuple(exact),
-            phrase=any(len(words) > 1 for words in (*inflected, *exact)),
+            words=any_of(inflected),
+            forms=any_of(written),
+            lemmas=tuple(tuple(map(self.lemmas, words)) for _, words in options),
+            phrase=any(len(words) > 1 for _, words in options),
+            empty=all(self._says_nothing(word) for _, words in options for word in words),
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from random import Random
-from struct import unpack
+from struct import pack, unpack
 from typing import Protocol
 
 SHINGLE = 3
@@ -21,7 +21,9 @@ SAME_STORY = 0.5  # of the signature: half of the rows of words are the same
 SAME_TEXT = 0.9  # so much alike, it is the same text again
 SAME_TIME = timedelta(days=7)
 _PRIME = (1 << 61) - 1
-_MASK = (1 << 31) - 1
+_MASK = (1 << 32) - 1
+_WIDTH = 4  # bytes of a number
+_FORM = f"<{SIZE}I"
 
 
 def _coefficients() -> tuple[tuple[int, int], ...]:
@@ -33,28 +35,34 @@ def _coefficients() -> tuple[tuple[int, int], ...]:
 _COEFFICIENTS = _coefficients()
 
 
-def signature(words: Sequence[str]) -> tuple[int, ...]:
+def signature(words: Sequence[str]) -> bytes:
     """Of the words of a text; empty for one too short to be told from others."""
     if len(words) < FEWEST_WORDS:
-        return ()
+        return b""
     rows = {" ".join(words[at : at + SHINGLE]) for at in range(len(words) - SHINGLE + 1)}
     hashes = [unpack("<Q", blake2b(row.encode(), digest_size=8).digest())[0] for row in rows]
-    return tuple(min((a * one + b) % _PRIME for one in hashes) & _MASK for a, b in _COEFFICIENTS)
+    return pack(_FORM, *(min((a * one + b) % _PRIME for one in hashes) & _MASK for a, b in _COEFFICIENTS))
 
 
-def bands(numbers: Sequence[int]) -> tuple[str, ...]:
-    """What two near duplicates most likely have one of in common; short words for the index."""
-    return tuple(
-        f"~{at:x}{blake2b(repr(tuple(numbers[at * ROWS : (at + 1) * ROWS])).encode(), digest_size=5).hexdigest()}"
-        for at in range(BANDS if numbers else 0)
-    )
+def bands(numbers: bytes) -> list[bytes]:
+    """Pieces of which two near duplicates most likely have one in common, each with its place."""
+    if len(numbers) != SIZE * _WIDTH:
+        return []
+    step = ROWS * _WIDTH
+    return [bytes((at,)) + numbers[at * step : (at + 1) * step] for at in range(BANDS)]
 
 
-def likeness(one: Sequence[int], other: Sequence[int]) -> float:
+def band_keys(numbers: bytes) -> list[str]:
+    """The bands as short words for the index."""
+    return [f"~{blake2b(band, digest_size=6).hexdigest()}" for band in bands(numbers)]
+
+
+def likeness(one: bytes, other: bytes) -> float:
     """The share of what two texts have in common, estimated."""
-    if not one or len(one) != len(other):
+    if len(one) != SIZE * _WIDTH or len(other) != len(one):
         return 0.0
-    return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
+    pairs: list[tuple[int, int]] = list(zip(unpack(_FORM, one), unpack(_FORM, other), strict=True))
+    return sum(a == b for a, b in pairs) / SIZE
 
 
 class Told(Protocol):
@@ -65,7 +73,7 @@ class Told(Protocol):
     @property
     def posted_at(self) -> datetime: ...
     @property
-    def signature(self) -> Sequence[int]: ...
+    def signature(self) -> bytes: ...
 
 
 def same_story(one: Told, other: Told) -> bool:

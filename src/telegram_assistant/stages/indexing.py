@@ -1,4 +1,4 @@
-"""`indexing` (SPEC 4.9): a post into the vector index and the graph, out of both when it is deleted.
+"""`indexing` (SPEC 4.9): a post into the vector index, the graph and the full-text index, out when it is deleted.
 
 An event only says which post: what is indexed is read from the tables as they are now, so that the order in which
 events come, and how often, does not matter (G2, G5).
@@ -29,16 +29,18 @@ from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Model, Point, Vectors
 from telegram_assistant.names import POSTS_INDEXED
 from telegram_assistant.stages.index_entry import Entry, EntryReader
+from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import words
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 
 @dataclass(frozen=True)
 class Indexes:
-    """Both indexes, and what fills them."""
+    """All indexes, and what fills them."""
 
     vectors: Vectors
     graph: Graph
+    texts: TextIndex
     embedder: Embedder
     entries: EntryReader
     clock: Callable[[], datetime]
@@ -54,7 +56,7 @@ class Indexes:
 
     async def put(self, entries: Mapping[UUID, Entry]) -> None:
         """Into the indexes, or out of them."""
-        await self._write(entries, self._put_both)
+        await self._write(entries, self._put_all)
 
     async def put_vectors(self, post_ids: Sequence[UUID]) -> None:
         """Only the vectors: of another model."""
@@ -70,9 +72,10 @@ class Indexes:
             await self._out([entry for id_, entry in entries.items() if id_ not in now])
             entries = {id_: entry for id_, entry in now.items() if entry != entries[id_]}
 
-    async def _put_both(self, entries: Collection[Entry]) -> None:
+    async def _put_all(self, entries: Collection[Entry]) -> None:
         await self._put_all_vectors(entries)
         await self.graph.put([entry.node() for entry in entries])
+        await self.texts.put(entries)
 
     async def _put_all_vectors(self, entries: Collection[Entry]) -> None:
         for tenant_id, found in groupby(sorted(entries, key=attrgetter("tenant_id")), key=attrgetter("tenant_id")):
@@ -101,6 +104,7 @@ class Indexes:
     async def _out(self, entries: Collection[Entry]) -> None:
         for entry in entries:
             await self.remove(entry.tenant_id, [entry.post_id])
+        await self.texts.put(entries)
 
     async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
         await self.vectors.remove(tenant_id, post_ids)
@@ -142,6 +146,7 @@ async def unindex_posts(events: Sequence[PostDeleted], *, indexes: Indexes) -> l
             outcomes.append(Skip("the post is there again"))
             continue
         await indexes.remove(entry.tenant_id if entry is not None else event.tenant_id, [event.post_id])
+        await indexes.texts.put([entry] if entry is not None else [])
         outcomes.append(Done(note="removed from the indexes"))
     return outcomes
 

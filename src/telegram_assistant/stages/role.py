@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from telegram_assistant import __version__
 from telegram_assistant.ai.budget import BudgetGate
+from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.policy_file import load_policy
@@ -54,6 +55,7 @@ from telegram_assistant.names import (
     VISION_ANALYSIS,
 )
 from telegram_assistant.runtime import Runtime
+from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages import EVENTS, groups
 from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.album_summary import AlbumSummaries
@@ -63,6 +65,8 @@ from telegram_assistant.stages.indexing import Indexes, index_albums, index_post
 from telegram_assistant.stages.models import models_config, open_graph, open_vectors
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reembedding import Reembedding
+from telegram_assistant.stages.search_entry import TextIndex
+from telegram_assistant.stages.search_upkeep import SearchUpkeep
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.sweep import Sweep
 from telegram_assistant.stages.tag_persistence import save_tags
@@ -74,6 +78,7 @@ from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
 from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pictures import Pictures
+from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.steps import Steps
 
 STAND_BY_SECONDS = 5.0
@@ -96,6 +101,7 @@ class Stores:
     usage: ModelUsage
     steps: Steps
     letters: DeadLetters
+    documents: SearchDocuments
 
     @classmethod
     def of(cls, runtime: Runtime) -> Stores:
@@ -108,6 +114,7 @@ class Stores:
             ModelUsage(database),
             Steps(database),
             DeadLetters(database),
+            SearchDocuments(database),
         )
 
 
@@ -146,6 +153,8 @@ async def start_worker(runtime: Runtime) -> None:
     reembedding = Reembedding(indexes, stores.materials, lock)
     await runtime.start_task("reembedding", reembedding.run, patience=PATIENCE)
     runtime.health.sections["reembedding"] = reembedding.report
+    upkeep = SearchUpkeep(indexes.texts, stores.documents, indexes.entries)
+    await runtime.start_task("search_upkeep", upkeep.run, patience=PATIENCE)
     sweep = Sweep(stores.steps, observer.idle, runtime.clock)
     await runtime.start_task("sweep", sweep.run, patience=PATIENCE)
     if "relay" not in runtime.supervisor.tasks:
@@ -177,7 +186,8 @@ def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
     graph = open_graph(runtime.settings, runtime.folder.path)
     runtime.stack.push_async_callback(graph.close)
     entries = EntryReader(stores.materials, stores.enrichments, stores.pages, SeenWords(stores.pictures))
-    return Indexes(vectors, graph, models.embedder, entries, runtime.clock)
+    texts = TextIndex(stores.documents, Lexicon(Inflection()))
+    return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock)
 
 
 def _albums(runtime: Runtime, stores: Stores) -> Albums:

@@ -96,10 +96,11 @@ async def test_the_ledger_tells_of_every_id(town: Town, store: Store, machine: M
     await machine.start()
     await store.until(lambda: store.row(old), "its row")
 
-    async def visited() -> bool:
-        return (await store.row(old)).last_success_at is not None
+    async def settled() -> bool:
+        # The two deleted ids are left out by the page; the backfill asks for them by id right after the visit.
+        return (await store.row(old)).last_success_at is not None and not (await store.ledger(old)).unknown
 
-    await store.until(visited, "the first visit")
+    await store.until(settled, "the first visit, and what its page left out")
     told = await machine.json("ledger", "@old_news")
     assert told["newest_id"] == 50
     assert told["unknown"] == 0

@@ -10,6 +10,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import Models, ModelsConfig, build_models
@@ -20,12 +21,15 @@ from telegram_assistant.domain.urls import Allowance
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.runtime import utc_now
+from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes
+from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tagging import Tagging
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.database import open_database
+from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.redis import open_redis
 from tests.integration.stages.desk import Desk
 from tests.integration.stages.site import Site
@@ -114,6 +118,7 @@ async def tagging(desk: Desk, local: Local) -> Tagging:
 async def indexes(desk: Desk, local: Local, folder: Path) -> AsyncIterator[Indexes]:
     vectors, graph = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph", memory_mb=128)
     entries = EntryReader(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
-    yield Indexes(vectors, graph, local.models.embedder, entries, utc_now)
+    texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
+    yield Indexes(vectors, graph, texts, local.models.embedder, entries, utc_now)
     await vectors.close()
     await graph.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telegram_assistant.stores.postgres import pipeline_tables
+from telegram_assistant.stores.postgres import pipeline_tables, search_tables
 from telegram_assistant.stores.postgres.tables import metadata
 
-__all__ = ["metadata", "pipeline_tables"]
+__all__ = ["metadata", "pipeline_tables", "search_tables"]

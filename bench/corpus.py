@@ -1,0 +1,152 @@
+"""Posts for the benchmarks of search: real ones, paragraphs with the questions that they answer, and made-up ones.
+
+Files: TGA_NEWS12 (JSON lines, gzip), TGA_RETRIEVAL_RU and TGA_RETRIEVAL_EN (JSON, gzip: paragraphs and the questions
+that each answers), or those of their usual names in a folder `data` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.ai.clean import sentences_of
+from telegram_assistant.domain.post import post_id
+from telegram_assistant.search.documents import channel_key, filter_key, month_key
+from telegram_assistant.search.lexemes import EXACT, Lexicon, pieces, readable, vector_text
+from telegram_assistant.search.signatures import SIZE, band_keys
+from telegram_assistant.stores.postgres.database import raw_transaction
+
+CHANNELS = 500
+MONTHS = 24
+FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+TAGS = ("экономика", "политика", "спорт", "наука", "погода", "кино", "футбол", "москва", "нефть", "выборы")
+_AT_ONCE = 500
+_DOCUMENT = (
+    *("post_id", "channel_id", "posted_at", "language", "tags", "has", "length", "signature", "words", "forms"),
+    "digest",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Paragraphs, and questions with the number of the paragraph that answers each."""
+
+    paragraphs: list[str]
+    asked: list[tuple[str, int]]
+
+
+def _file(variable: str, name: str) -> Path | None:
+    beside = sorted(Path(__file__).parents[2].glob(f"*/data/{name}"))
+    path = Path(os.environ[variable]) if variable in os.environ else next(iter(beside), None)
+    return path if path is not None and path.exists() else None
+
+
+def real_texts() -> list[str]:
+    """None without the file."""
+    path = _file("TGA_NEWS12", "news12_ru.jsonl.gz")
+    if path is None:
+        return []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [str(json.loads(line)["text"]) for line in lines]
+
+
+def questions(language: str) -> Questions | None:
+    path = _file(f"TGA_RETRIEVAL_{language.upper()}", f"retrieval_dev_{language}.json.gz")
+    if path is None:
+        return None
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        data: dict[str, Any] = json.load(file)
+    places = {paragraph["id"]: place for place, paragraph in enumerate(data["paragraphs"])}
+    asked = [(one["question"], places[one["paragraph"]]) for one in data["questions"]]
+    return Questions([paragraph["text"] for paragraph in data["paragraphs"]], asked)
+
+
+class Crowd:
+    """Made-up posts of real sentences: any number of them, with the words as common and as rare as they are."""
+
+    def __init__(self, texts: Sequence[str], lexicon: Lexicon, seed: int = 1) -> None:
+        self._rng = Random(seed)  # noqa: S311 - the same posts in every run
+        self._lexicon = lexicon
+        cut = [(one, list(pieces(readable(one)))) for text in texts for one in sentences_of(text)]
+        self.sentences = [(one, words) for one, words in cut if 3 <= len(words) <= 60]
+
+    async def fill(self, database: AsyncEngine, count: int) -> None:
+        """Into the tables as `indexing` would fill them; the index is made at the end, which is quicker."""
+        async with raw_transaction(database) as connection:
+            await connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
+            await connection.execute(
+                "INSERT INTO channels (id, title, username) SELECT n, 'Channel ' || n, 'channel_' || n"
+                " FROM generate_series(1, $1::int) n",
+                CHANNELS,
+            )
+            await connection.execute(
+                "INSERT INTO subscriptions (tenant_id, user_id, channel_id) SELECT u.tenant_id, u.id, c.id"
+                " FROM users u CROSS JOIN channels c"
+            )
+            await connection.execute("DROP INDEX ix_search_documents_words_forms")
+            columns = ("id", "channel_id", "message_id", "posted_at", "text", "content_hash")
+            for start in range(0, count, _AT_ONCE):
+                rows = [self._row(number, count) for number in range(start, min(count, start + _AT_ONCE))]
+                posts = [(row[0], row[1], number + 1, row[2], row[3], "") for number, row in enumerate(rows, start)]
+                await connection.copy_records_to_table("posts", records=posts, columns=columns)
+                await connection.copy_to_table(
+                    "search_documents", source=_lines(rows), columns=list(_DOCUMENT), format="text"
+                )
+            await connection.execute(
+                "CREATE INDEX ix_search_documents_words_forms ON search_documents USING gin (words, forms)"
+                " WITH (fastupdate = off)"
+            )
+        async with raw_transaction(database) as connection:
+            await connection.execute("ANALYZE posts, search_documents, channels, subscriptions")
+
+    def words(self, count: int) -> list[str]:
+        """Some that somebody may look for: of one sentence, in any order, none of the shortest."""
+        while True:
+            found = list(dict.fromkeys(word for word in self._rng.choice(self.sentences)[1] if len(word) > 3))
+            if len(found) >= count:
+                return self._rng.sample(found, count)
+
+    def _row(self, number: int, count: int) -> tuple[Any, ...]:
+        """They come in the order of time, give or take a day."""
+        rng = self._rng
+        channel_id = min(int(rng.paretovariate(0.7)), CHANNELS)
+        posted_at = FIRST_DAY + timedelta(days=30 * MONTHS * number / count + rng.random())
+        sentences = rng.choices(self.sentences, k=rng.randint(2, 6))
+        words: dict[str, list[str]] = defaultdict(list)
+        forms: dict[str, list[str]] = defaultdict(list)
+        for place, word in enumerate((word for _, found in sentences for word in found), start=1):
+            for lemma in self._lexicon.lemmas(word):
+                words[lemma].append(f"{place}A")
+            forms[EXACT + word].append(str(place))
+        has = [kind for kind, share in (("photo", 0.5), ("link", 0.3), ("album", 0.05)) if rng.random() < share]
+        language, tag = "ru" if rng.random() < 0.9 else "en", rng.choice(TAGS)
+        signature = rng.randbytes(4 * SIZE)
+        keys = [channel_key(channel_id), month_key(posted_at), filter_key("lang", language), filter_key("tag", tag)]
+        for key in (*keys, *(filter_key("has", kind) for kind in has), *band_keys(signature)):
+            forms[key] = []
+        length = sum(len(found) for _, found in sentences)
+        text = " ".join(sentence for sentence, _ in sentences)
+        vectors = vector_text(words), vector_text(forms)
+        return (
+            *(post_id(channel_id, number + 1), channel_id, posted_at, text),
+            *(language, [tag], has, length, signature, *vectors, str(number)),
+        )
+
+
+async def _lines(rows: Sequence[tuple[Any, ...]]) -> AsyncIterator[bytes]:
+    """As COPY reads them."""
+    for post, channel, moment, _, language, tags, has, length, signature, *rest in rows:
+        arrays = ["{" + ",".join(values) + "}" for values in (tags, has)]
+        values = [post, channel, moment.isoformat(), language, *arrays, length, f"\\x{signature.hex()}", *rest]
+        line = "\t".join(str(value).replace("\\", "\\\\") for value in values)
+        yield f"{line}\n".encode()

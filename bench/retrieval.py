@@ -1,0 +1,231 @@
+"""Does search find the paragraph that answers a question, among 11,000 posts; how long does it take among many more.
+
+Russian, English, and English questions to Russian paragraphs: by words alone, by meaning alone, by both. The files are
+those of `corpus.py`; questions were tuned on (decision 0012), so other ones are the proof. Speed: TGA_BENCH_POSTS posts
+(20,000; the promise is for 1,000,000) and TGA_BENCH_VECTORS vectors (20,000; the promise is for 200,000). Vectors of
+the posts are kept in the temporary folder, because making them takes minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bench.corpus import Questions, questions, real_texts
+from bench.engines import started_engines
+from bench.figure import RESULTS, Figure
+from bench.searching import text_speed, vector_speed
+from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.ai.local import LocalEmbedder
+from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.domain.post import post_id
+from telegram_assistant.domain.query import parse_query
+from telegram_assistant.index.edge_vectors import EdgeVectors
+from telegram_assistant.index.vectors import Model, Point, Where
+from telegram_assistant.search.documents import Document, Source, make_document, parts_of
+from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.search.meaning import NEAREST
+from telegram_assistant.search.plan import keys_of, make_plan
+from telegram_assistant.search.ranking import rank
+from telegram_assistant.search.service import WINDOW
+from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.search import SearchDocuments
+
+Matrix = NDArray[np.float32]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OWNER = UUID(int=1)
+WORKERS = 2
+AT_ONCE = 200
+RUSSIAN, ENGLISH, OTHERS = 1, 2, 3  # channels
+SETS = {"ru": (RUSSIAN, "ru"), "en": (ENGLISH, "en"), "en_to_ru": (RUSSIAN, "en")}
+WAYS = ("words", "meaning", "both")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Of one way to search, over all questions."""
+
+    recall: float
+    ndcg: float
+
+
+class Library:
+    """All texts, in the full-text index and in the vector index."""
+
+    def __init__(self, database: AsyncEngine, vectors: EdgeVectors, model: Model) -> None:
+        self._database = database
+        self._documents = SearchDocuments(database)
+        self._vectors = vectors
+        self._model = model
+        self._lexicon = Lexicon(Inflection())
+
+    async def fill(self, texts: dict[int, list[str]], vectors: dict[int, Matrix]) -> None:
+        async with raw_transaction(self._database) as connection:
+            for channel, found in texts.items():
+                await connection.execute("INSERT INTO channels (id, title) VALUES ($1, '')", channel)
+                rows = [(post_id(channel, at + 1), channel, at + 1, _when(at), "", "") for at in range(len(found))]
+                columns = ("id", "channel_id", "message_id", "posted_at", "text", "content_hash")
+                await connection.copy_records_to_table("posts", records=rows, columns=columns)
+        await self._vectors.open(OWNER, self._model)
+        for channel, found in texts.items():
+            for start in range(0, len(found), AT_ONCE):
+                some = range(start, min(len(found), start + AT_ONCE))
+                await self._documents.put([self._document(channel, at, found[at]) for at in some])
+                await self._vectors.put(OWNER, self._model, [_point(channel, at, vectors[channel][at]) for at in some])
+        await self._documents.count_terms()
+
+    def _document(self, channel: int, at: int, text: str) -> Document:
+        source = Source(
+            post_id=post_id(channel, at + 1),
+            channel_id=channel,
+            posted_at=_when(at),
+            text=text,
+            parts=parts_of([("A", text)]),
+        )
+        return make_document(source, self._lexicon)
+
+    async def ask(self, question: str, vector: Sequence[float], channel: int) -> dict[str, list[UUID]]:
+        """The ten best by each way, as `Search` finds them."""
+        channels = (channel, OTHERS)
+        query = parse_query(question, now=NOW)
+        counts = await self._documents.counts(sorted(keys_of(query, self._lexicon)))
+        plan = make_plan(query, self._lexicon, counts, channels)
+        found = await self._documents.newest(plan, limit=WINDOW)
+        worths = [scored.worth for scored in plan.scored]
+        by_words = [one.candidate.post_id for one in rank(found, worths, {})[:10]]
+        nearest = await self._vectors.search(OWNER, vector, limit=NEAREST, where=Where(channels=channels))
+        near = {one.post_id: one.score for one in nearest}
+        known = {one.post_id for one in found}
+        found += await self._documents.fitting(plan, [one for one in near if one not in known])
+        both = [one.candidate.post_id for one in rank(found, worths, near)[:10]]
+        return {"words": by_words, "meaning": list(near)[:10], "both": both}
+
+    async def measure(self, asked: Questions, vectors: Matrix, channel: int) -> dict[str, Measured]:
+        places: dict[str, list[int | None]] = {way: [] for way in WAYS}
+        for (question, paragraph), vector in zip(asked.asked, vectors, strict=True):
+            right = post_id(channel, paragraph + 1)
+            for way, found in (await self.ask(question, vector.tolist(), channel)).items():
+                places[way].append(found.index(right) if right in found else None)
+        return {way: _measured(found) for way, found in places.items()}
+
+
+def _measured(places: Sequence[int | None]) -> Measured:
+    found = [place for place in places if place is not None]
+    return Measured(len(found) / len(places), sum(1 / math.log2(2 + place) for place in found) / len(places))
+
+
+def _when(at: int) -> datetime:
+    return NOW - timedelta(minutes=at)
+
+
+def _point(channel: int, at: int, vector: Matrix) -> Point:
+    return Point(
+        post_id=post_id(channel, at + 1),
+        vector=vector.tolist(),
+        text_hash="",
+        channel_id=channel,
+        posted_at=_when(at),
+    )
+
+
+async def embedded(texts: Sequence[str]) -> tuple[Model, Matrix]:
+    """By the local model, once for the same texts."""
+    processes = [ModelProcess() for _ in range(WORKERS)]
+    embedder = LocalEmbedder(processes[0])
+    model = Model(str(embedder.identity), embedder.size)
+    key = blake2b(repr((model, *texts)).encode(), digest_size=10).hexdigest()
+    kept = Path(gettempdir()) / f"tga-bench-vectors-{key}.npy"
+    if kept.exists():
+        return model, np.load(kept)
+    step = math.ceil(len(texts) / WORKERS)
+    pieces = [texts[start : start + step] for start in range(0, len(texts), step)]
+    try:
+        found = await asyncio.gather(
+            *(LocalEmbedder(one).embed(piece) for one, piece in zip(processes, pieces, strict=False))
+        )
+    finally:
+        for process in processes:
+            await process.close()
+    vectors = np.array([vector for one in found for vector in one.vectors], np.float32)
+    np.save(kept, vectors)
+    return model, vectors
+
+
+async def quality(database: AsyncEngine) -> dict[str, dict[str, Measured]]:
+    """By set and way; nothing without the files."""
+    asked = {language: questions(language) for language in ("ru", "en")}
+    russian, english, others = asked["ru"], asked["en"], real_texts()
+    if russian is None or english is None or not others:
+        print("no files of questions and posts (TGA_RETRIEVAL_RU, TGA_RETRIEVAL_EN, TGA_NEWS12): nothing to find")
+        return {}
+    texts = {RUSSIAN: russian.paragraphs, ENGLISH: english.paragraphs, OTHERS: others}
+    vectors = {channel: (await embedded(found))[1] for channel, found in texts.items()}
+    of_questions = {"ru": await embedded([one for one, _ in russian.asked])}
+    of_questions["en"] = await embedded([one for one, _ in english.asked])
+    model = of_questions["ru"][0]
+    with TemporaryDirectory(prefix="tga-bench-") as folder:
+        index = EdgeVectors(Path(folder) / "vectors")
+        try:
+            library = Library(database, index, model)
+            await library.fill(texts, vectors)
+            return {
+                name: await library.measure(
+                    russian if language == "ru" else english, of_questions[language][1], channel
+                )
+                for name, (channel, language) in SETS.items()
+            }
+        finally:
+            await index.close()
+
+
+def _write(found: dict[str, dict[str, Measured]], speed: Sequence[str]) -> None:
+    lines = ["# Search: what it finds, and how fast", "", *speed]
+    if found:
+        lines += ["", "| questions | by | recall@10 | nDCG@10 |", "|---|---|---|---|"]
+        lines += [
+            f"| {name} | {way} | {one.recall:.4f} | {one.ndcg:.4f} |"
+            for name, ways in found.items()
+            for way, one in ways.items()
+        ]
+    text = "\n".join((*lines, ""))
+    (RESULTS / "retrieval.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+def _figures(found: dict[str, dict[str, Measured]]) -> list[Figure]:
+    figures = []
+    for name, ways in found.items():
+        words, meaning, both = (ways[way] for way in WAYS)
+        unit = "of the better one alone"
+        figures += [
+            Figure(f"retrieval_{name}_recall_at_10", both.recall, unit, max(words.recall, meaning.recall)),
+            Figure(f"retrieval_{name}_ndcg_at_10", both.ndcg, unit, max(words.ndcg, meaning.ndcg)),
+        ]
+    return figures
+
+
+async def _run() -> list[Figure]:
+    posts = int(os.environ.get("TGA_BENCH_POSTS", "20000"))
+    vectors = int(os.environ.get("TGA_BENCH_VECTORS", "20000"))
+    async with started_engines() as engines:
+        found = await quality(engines.database)
+    figures, lines = await text_speed(posts)
+    more, others = await vector_speed(vectors)
+    _write(found, [*lines, *others])
+    return [*_figures(found), *figures, *more]
+
+
+def run() -> list[Figure]:
+    return asyncio.run(_run())

@@ -1,0 +1,82 @@
+"""Posts near in meaning: a text as a vector, and the vectors of the channels that may be seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from telegram_assistant.ai.abilities import Embedder
+from telegram_assistant.domain.query import Mark, Query
+from telegram_assistant.errors import Retry
+from telegram_assistant.index.vectors import Found, Model, Vectors, Where
+
+NEAREST = 200
+PATIENCE = 5.0  # seconds; then a search goes by words alone
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Both halves of it. Whoever has no vector index at hand has no Meaning."""
+
+    vectors: Vectors
+    embedder: Embedder
+    nearest: int = NEAREST
+    patience: float = PATIENCE
+
+    async def near_text(self, owners: Sequence[UUID], words: str, where: Where) -> dict[UUID, float]:
+        """Raises Retry when a model or an index is away, or too slow."""
+        try:
+            async with asyncio.timeout(self.patience):
+                filled = await self._filled(owners)
+                if not filled or not words:
+                    return {}
+                embedded = await self.embedder.embed([words])
+                return await self._near(filled, embedded.vectors[0], where)
+        except TimeoutError as exc:
+            raise Retry("the embedding model has too much to do") from exc
+
+    async def near_post(self, owners: Sequence[UUID], owner: UUID, post_id: UUID, where: Where) -> dict[UUID, float]:
+        """Empty where the post has no vector (yet)."""
+        vector = await self.vectors.vector(owner, post_id)
+        if vector is None:
+            return {}
+        return await self._near(await self._filled(owners), vector, replace(where, not_posts=[post_id]))
+
+    async def _filled(self, owners: Sequence[UUID]) -> list[UUID]:
+        """Those that have vectors of our model; others cannot be compared."""
+        model = Model(str(self.embedder.identity), self.embedder.size)
+        current = {owner: await self.vectors.current(owner) for owner in owners}
+        if any(found not in (None, model) for found in current.values()):
+            raise Retry("the posts are being embedded anew, by another model")
+        return [owner for owner, found in current.items() if found is not None]
+
+    async def _near(self, owners: Sequence[UUID], vector: Sequence[float], where: Where) -> dict[UUID, float]:
+        if not where.channels:  # to the index that would mean all of them
+            return {}
+        found: list[Found] = []
+        for owner in owners:
+            found += await self.vectors.search(owner, vector, limit=self.nearest, where=where)
+        found.sort(key=lambda one: -one.score)
+        return {one.post_id: one.score for one in found[: self.nearest]}
+
+
+def where_of(query: Query, channels: Sequence[int]) -> Where:
+    """The filters that the vector index knows; the others are checked afterwards."""
+    only, without = query.only, query.without
+
+    def marked(mark: Mark) -> bool | None:
+        return True if mark in only.marks else False if mark in without.marks else None
+
+    return Where(
+        channels=channels,
+        tags=only.tags,
+        topics=only.topics,
+        languages=only.languages,
+        has=only.has,
+        since=query.since,
+        before=query.before,
+        forwarded=marked(Mark.FORWARDED),
+        edited=marked(Mark.EDITED),
+    )

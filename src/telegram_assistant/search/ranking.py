@@ -1,0 +1,81 @@
+"""Which of the candidates come first: by words, by meaning, and by both.
+
+By words: what the words of the query that a post has are worth, more for those that stand in it often, less the longer
+it is (BM25 in its form and, measured, in its results). By both: decision 0012 says why it is reckoned so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from telegram_assistant.search.documents import Candidate
+
+WORDS_WEIGH = 6.0  # times as much as meaning, where a post has all words of the query
+LOOKED_AT = 10  # best posts by words
+CLOSE = 0.3  # between the farthest and the nearest: without any of the words, only nearer posts are worth showing
+
+
+@dataclass(frozen=True, slots=True)
+class ByWords:
+    """How well a post fits the words: `score` to compare with others, `share` of the query that it has."""
+
+    score: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate in its place."""
+
+    candidate: Candidate
+    score: float
+    by_words: bool
+    by_meaning: bool
+
+
+def score_words(candidate: Candidate, worths: Sequence[float]) -> ByWords:
+    """`worths` of the clauses, in the order of the candidate's ranks."""
+    total = sum(worths)
+    if not total or not any(candidate.ranks):
+        return ByWords(0.0, 0.0)
+    found = sum(worth * rank for worth, rank in zip(worths, candidate.ranks, strict=True))
+    have = sum(worth for worth, rank in zip(worths, candidate.ranks, strict=True) if rank > 0)
+    share = have / total
+    # Who looks for two words means both: one of them many times is less.
+    return ByWords(found / total / (1 + math.log1p(candidate.length)) * math.sqrt(share), share)
+
+
+def rank(candidates: Sequence[Candidate], worths: Sequence[float], meaning: Mapping[UUID, float]) -> list[Ranked]:
+    """The best first, without those that only nearly mean it. `meaning`: how near posts are; empty: by words alone.
+
+    Both scores are taken relative to their own best, so that it does not matter on which scale a model says "near".
+    """
+    scores = {one.post_id: score_words(one, worths) for one in candidates}
+    best = max((one.score for one in scores.values()), default=0.0) or 1.0
+    trust = WORDS_WEIGH * _trust(list(scores.values())) if meaning else 1.0
+    far, near = min(meaning.values(), default=0.0), max(meaning.values(), default=0.0)
+    ranked = []
+    for candidate in candidates:
+        words = scores[candidate.post_id].score
+        close = (meaning.get(candidate.post_id, far) - far) / (near - far) if near > far else 1.0
+        if words > 0 or close >= CLOSE or not meaning:
+            by_meaning = candidate.post_id in meaning
+            ranked.append(Ranked(candidate, trust * words / best + close, by_words=words > 0, by_meaning=by_meaning))
+    return sorted(ranked, key=order)
+
+
+def order(one: Ranked) -> tuple[float, float, UUID]:
+    """The best first, of equals the newest; never by chance, so that pages fit together."""
+    return -one.score, -one.candidate.posted_at.timestamp(), one.candidate.post_id
+
+
+def _trust(scores: Sequence[ByWords]) -> float:
+    """How far to go by words: as far as the best posts have them, by what the words are worth.
+
+    Of a question in another language they have a number or a name at most, and the square makes nearly nothing of it.
+    """
+    best = sorted(scores, key=lambda one: -one.score)[:LOOKED_AT]
+    return max((one.share for one in best), default=0.0) ** 2

@@ -1,0 +1,290 @@
+"""Search for whoever asks: the command, the API, the page and the bot all come here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Protocol
+from uuid import UUID
+
+from telegram_assistant.domain.query import Note, Query, Trouble, parse_query
+from telegram_assistant.errors import Retry
+from telegram_assistant.index.vectors import Where
+from telegram_assistant.log import get_logger
+from telegram_assistant.search.documents import Candidate
+from telegram_assistant.search.lexemes import Lexicon, any_of, quoted
+from telegram_assistant.search.meaning import Meaning, where_of
+from telegram_assistant.search.paging import Cursor, digest_of, read_cursor
+from telegram_assistant.search.plan import Counts, Either, Plan, keys_of, make_plan
+from telegram_assistant.search.ranking import Ranked, order, rank
+from telegram_assistant.search.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
+from telegram_assistant.search.signatures import band_keys, same_story
+from telegram_assistant.search.snippets import Marker, snippet
+from telegram_assistant.search.stories import Story, fold
+
+WINDOW = 1_000  # candidates that are ranked
+MOST_HITS = 100
+MOST_TELLERS = 50
+MOST_FACETS = 20
+
+log = get_logger(__name__)
+
+
+class Documents(Protocol):
+    """The full-text index."""
+
+    async def counts(self, keys: Sequence[str]) -> Counts: ...
+
+    async def newest(
+        self, plan: Plan, *, limit: int, after: tuple[datetime, UUID] | None = None, as_of: datetime | None = None
+    ) -> list[Candidate]: ...
+
+    async def fitting(
+        self, plan: Plan, post_ids: Sequence[UUID], *, as_of: datetime | None = None
+    ) -> list[Candidate]: ...
+
+    async def facets(self, post_ids: Sequence[UUID]) -> dict[str, list[tuple[str, int]]]: ...
+
+
+class Posts(Protocol):
+    """What a tenant may see."""
+
+    async def channels(self, tenant_id: UUID) -> tuple[int, ...]: ...
+
+    async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]: ...
+
+    async def titles(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, str]: ...
+
+    async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]: ...
+
+    async def albums(self, tenant_id: UUID, album_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The channels that a tenant sees, those of them to look in, and remarks on those that there are not."""
+
+    visible: tuple[int, ...]
+    channels: tuple[int, ...]
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Everything that fits, in its order; `end`: where this window of candidates ends and another begins."""
+
+    stories: list[Story]
+    end: tuple[datetime, UUID] | None = None
+    without_meaning: str = ""
+
+
+class Search:
+    """Finds posts for a tenant. `owners`: whose vector indexes there are for one, the shared one first."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        posts: Posts,
+        lexicon: Lexicon,
+        *,
+        clock: Callable[[], datetime],
+        owners: Callable[[UUID], Sequence[UUID]],
+        meaning: Meaning | None = None,
+        why_without: str = "",
+    ) -> None:
+        self._documents = documents
+        self._posts = posts
+        self._lexicon = lexicon
+        self._clock = clock
+        self._owners = owners
+        self._meaning = meaning
+        self._why_without = why_without
+
+    async def search(
+        self,
+        tenant_id: UUID,
+        text: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        sort: Sort = Sort.BEST,
+        zone: tzinfo | None = None,
+    ) -> Results:
+        """`zone`: where dates are meant. Raises Reject for a cursor of another search; no query is too odd for it."""
+        now = self._clock()
+        asked = digest_of(tenant_id, text, sort)
+        at = read_cursor(cursor, asked) if cursor else Cursor(asked, now)
+        query = parse_query(text, now=at.as_of.astimezone(zone or UTC))
+        if not query.clauses:
+            sort = Sort.NEWEST
+        scope, counts = await asyncio.gather(self._scope(tenant_id, query), self._counts(query))
+        plan = await asyncio.to_thread(make_plan, query, self._lexicon, counts, scope.channels)
+        # On the first page everything counts, whatever the clocks of other machines say.
+        as_of = at.as_of if cursor else None
+        if sort is Sort.NEWEST:
+            found = await self._newest(plan, at.base, as_of)
+        else:
+            found = await self._best(tenant_id, query, plan, as_of)
+        rest = [story for story in found.stories if at.last is None or order(story.best) > at.last]
+        page = rest[: max(1, min(limit, MOST_HITS))]
+        marker = await asyncio.to_thread(Marker.of, query, self._lexicon)
+        hits, counted = await asyncio.gather(
+            self._hits(tenant_id, page, Plan(channels=scope.visible, deleted=plan.deleted), marker),
+            self._facets(tenant_id, found.stories if cursor is None else ()),
+        )
+        return Results(
+            hits=hits,
+            found=len(found.stories),
+            facets=counted,
+            cursor=_next(at, found, page, more=len(rest) > len(page)),
+            notes=(*query.notes, *scope.notes),
+            without_meaning=found.without_meaning,
+        )
+
+    async def similar(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> tuple[Hit, ...]:
+        """Posts near in meaning to one that the tenant sees. Raises Retry when the vector index is away."""
+        shown = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
+        if shown is None:
+            return ()
+        if self._meaning is None:
+            raise Retry(self._why_without or "there is no vector index here")
+        plan = Plan(channels=await self._posts.channels(tenant_id))
+        near = await self._meaning.near_post(
+            self._owners(tenant_id), shown.owner, post_id, Where(channels=plan.channels)
+        )
+        known = await self._documents.fitting(plan, [*near, post_id])
+        own = next((one for one in known if one.post_id == post_id), None)
+        others = [one for one in known if own is None or not _belong_together(one, own)]
+        marker = Marker.of(Query(), self._lexicon)
+        return await self._hits(tenant_id, fold(rank(others, (), near))[:limit], plan, marker)
+
+    async def _scope(self, tenant_id: UUID, query: Query) -> _Scope:
+        visible = await self._posts.channels(tenant_id)
+        names = (*query.only.channels, *query.without.channels)
+        if not names:
+            return _Scope(visible, visible)
+        known = await self._posts.named(tenant_id, names)
+        only = {known[name] for name in query.only.channels if name in known}
+        without = {known[name] for name in query.without.channels if name in known}
+        wanted = only if query.only.channels else visible
+        return _Scope(
+            visible,
+            tuple(one for one in visible if one in wanted and one not in without),
+            tuple(Note(Trouble.NO_SUCH_CHANNEL, name) for name in names if name not in known),
+        )
+
+    async def _counts(self, query: Query) -> Counts:
+        # Morphology in a thread: the first word of all loads the dictionary.
+        keys = await asyncio.to_thread(keys_of, query, self._lexicon)
+        return await self._documents.counts(sorted(keys))
+
+    async def _newest(self, plan: Plan, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> _Found:
+        """Posts with all words, or without any, in the order of time."""
+        if not plan.channels:
+            return _Found([])
+        plan = replace(plan, ways=plan.ways[:1])
+        candidates = await self._documents.newest(plan, limit=WINDOW, after=after, as_of=as_of)
+        end = (candidates[-1].posted_at, candidates[-1].post_id) if len(candidates) == WINDOW else None
+        return _Found(fold(_in_time(candidate) for candidate in candidates), end)
+
+    async def _best(self, tenant_id: UUID, query: Query, plan: Plan, as_of: datetime | None) -> _Found:
+        """By words and by meaning."""
+        if not plan.channels:
+            return _Found([])
+        found, (meaning, why) = await asyncio.gather(
+            self._documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, query, plan)
+        )
+        known = {one.post_id for one in found}
+        others = [post_id for post_id in meaning if post_id not in known]
+        found += await self._documents.fitting(plan, others, as_of=as_of)
+        fits = {one.post_id for one in found}
+        near = {post_id: score for post_id, score in meaning.items() if post_id in fits}
+        ranked = rank(found, [scored.worth for scored in plan.scored], near)
+        return _Found(fold(ranked), without_meaning=why)
+
+    async def _near(self, tenant_id: UUID, query: Query, plan: Plan) -> tuple[dict[UUID, float], str]:
+        """By meaning, or why not. Deleted posts are in no vector index."""
+        if self._meaning is None or query.wants_deleted:
+            return {}, self._why_without
+        where = where_of(query, plan.channels)
+        try:
+            return await self._meaning.near_text(self._owners(tenant_id), query.words, where), ""
+        except Retry as exc:
+            log.warning("search_by_words_alone", reason=str(exc))
+            return {}, str(exc)
+
+    async def _hits(self, tenant_id: UUID, page: Sequence[Story], everywhere: Plan, marker: Marker) -> tuple[Hit, ...]:
+        told = await self._tellers(page, everywhere)
+        ids = {one.post_id for story, others in zip(page, told, strict=True) for one in (*story.candidates, *others)}
+        shown = await self._posts.posts(tenant_id, sorted(ids))
+        album_ids = {album_id for story in page if (album_id := story.best.candidate.album_id)}
+        albums = await self._posts.albums(tenant_id, sorted(album_ids))
+        # What is gone, or hidden, since the index was asked, is left out.
+        pairs = [(story, others) for story, others in zip(page, told, strict=True) if _id(story) in shown]
+        snippets = await asyncio.to_thread(lambda: [snippet(shown[_id(story)].passages, marker) for story, _ in pairs])
+        return tuple(
+            Hit(
+                post=shown[_id(story)],
+                snippet=piece,
+                score=story.best.score,
+                by_words=story.best.by_words,
+                by_meaning=story.best.by_meaning,
+                album=albums.get(story.best.candidate.album_id or UUID(int=0), ()),
+                tellers=_tellers(story, others, shown),
+            )
+            for (story, others), piece in zip(pairs, snippets, strict=True)
+        )
+
+    async def _tellers(self, page: Sequence[Story], everywhere: Plan) -> list[list[Candidate]]:
+        """Who else tells the stories of a page, whether they fit the query or not."""
+        keys = [quoted(band) for story in page for band in band_keys(story.best.candidate.signature)]
+        if not keys:
+            return [[] for _ in page]
+        alike = replace(everywhere, must=(Either(forms=any_of(keys)),))
+        near = await self._documents.newest(alike, limit=MOST_TELLERS * len(page))
+        return [[one for one in near if same_story(story.best.candidate, one)][:MOST_TELLERS] for story in page]
+
+    async def _facets(self, tenant_id: UUID, stories: Sequence[Story]) -> Facets:
+        """Of the posts that stand for their stories."""
+        if not stories:
+            return Facets()
+        found = await self._documents.facets([story.best.candidate.post_id for story in stories])
+        commonest = {kind: tuple(Facet(*one) for one in values[:MOST_FACETS]) for kind, values in found.items()}
+        channels = commonest.pop("channels", ())
+        titles = await self._posts.titles(tenant_id, [int(facet.value) for facet in channels])
+        named = tuple(replace(facet, title=titles.get(int(facet.value), "")) for facet in channels)
+        return Facets(channels=named, **commonest)
+
+
+def _next(at: Cursor, found: _Found, page: Sequence[Story], *, more: bool) -> str | None:
+    if more:
+        return str(Cursor(at.asked, at.as_of, order(page[-1].best), at.base))
+    return str(Cursor(at.asked, at.as_of, None, found.end)) if found.end else None
+
+
+def _id(story: Story) -> UUID:
+    return story.best.candidate.post_id
+
+
+def _in_time(candidate: Candidate) -> Ranked:
+    return Ranked(candidate, candidate.posted_at.timestamp(), by_words=True, by_meaning=False)
+
+
+def _belong_together(one: Candidate, other: Candidate) -> bool:
+    in_album = one.album_id is not None and one.album_id == other.album_id
+    return one.post_id == other.post_id or in_album or same_story(one, other)
+
+
+def _tellers(story: Story, others: Sequence[Candidate], shown: dict[UUID, Shown]) -> tuple[Teller, ...]:
+    """In the order of time, each album once; none if there is only one post."""
+    own = story.best.candidate
+    told: dict[UUID, Candidate] = {}
+    for one in sorted((own, *story.others, *others), key=lambda one: (one.posted_at, one.post_id)):
+        same_album = any(one.album_id and one.album_id == known.album_id for known in told.values())
+        if one.post_id in shown and not same_album:
+            told.setdefault(one.post_id, one)
+    posts = [shown[post_id] for post_id in told]
+    tellers = [Teller(one.post_id, one.channel_id, one.channel_title, one.posted_at, one.url) for one in posts]
+    return tuple(tellers) if len(tellers) > 1 else ()

@@ -1,0 +1,123 @@
+"""The piece of a post that shows why it was found, with the words that were looked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from telegram_assistant.ai.inflection import fold
+from telegram_assistant.domain.query import Query, words_in
+from telegram_assistant.search.lexemes import Lexicon, split, term_pieces
+from telegram_assistant.search.results import Passage, Snippet
+
+LENGTH = 240  # characters
+LEAD = 60  # of them before the first word found
+LONGEST = 20_000  # characters of a text that are looked through
+# A word whose beginning is that of no wanted one is hardly a form of it; the dictionary is asked for the others only.
+BEGINNING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Knows the words that are looked for in a text."""
+
+    lexicon: Lexicon
+    lemmas: frozenset[str]
+    forms: frozenset[str]
+    beginnings: frozenset[str]
+
+    @classmethod
+    def of(cls, query: Query, lexicon: Lexicon) -> Marker:
+        terms = [term for clause in query.clauses for term in clause.options]
+        forms = {word for term in terms if term.exact for word in term_pieces(term)}
+        wanted = [word for term in terms if not term.exact for word in term_pieces(term)]
+        lemmas = {lemma for word in wanted for lemma in lexicon.lemmas(word)}
+        beginnings = {word[:BEGINNING] for word in (*lemmas, *wanted)}
+        return cls(lexicon, frozenset(lemmas), frozenset(forms), frozenset(beginnings))
+
+    def marks(self, word: str) -> set[str]:
+        """Which of the wanted words this one is."""
+        found: set[str] = set()
+        for part in split(word):
+            if part in self.forms:
+                found.add(part)
+            if part[:BEGINNING] in self.beginnings:
+                found |= self.lemmas.intersection(self.lexicon.lemmas(part))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A word that was looked for, in a text."""
+
+    start: int
+    end: int
+    words: frozenset[str]
+
+
+def snippet(passages: Sequence[Passage], marker: Marker) -> Snippet:
+    """Of the passage with the most of the wanted words, the first of equals."""
+    best: tuple[int, Passage, list[_Mark]] | None = None
+    for passage in passages:
+        marks = _marks(passage.text[:LONGEST], marker)
+        count = len({word for mark in marks for word in mark.words})
+        if best is None or count > best[0]:
+            best = count, passage, marks
+    if best is None:
+        return Snippet("")
+    return _cut(best[1], best[2])
+
+
+def _marks(text: str, marker: Marker) -> list[_Mark]:
+    if not marker.lemmas and not marker.forms:
+        return []
+    found = ((one, marker.marks(fold(one[0]))) for one in words_in(text))
+    return [_Mark(one.start(), one.end(), frozenset(words)) for one, words in found if words]
+
+
+def _cut(passage: Passage, marks: Sequence[_Mark]) -> Snippet:
+    text = passage.text
+    start = _word_start(text, _window(marks))
+    end = _word_end(text, start + LENGTH)
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    spans = [(mark.start - start, mark.end - start) for mark in marks if mark.start >= start and mark.end <= end]
+    return Snippet(
+        text[start:end],
+        tuple(spans),
+        passage.origin,
+        cut_before=bool(text[:start].strip()),
+        cut_after=bool(text[end:].strip()),
+    )
+
+
+def _window(marks: Sequence[_Mark]) -> int:
+    """Where to begin, so that the most of the wanted words are seen; the beginning of the text, if it is as good."""
+    ends = [mark.end for mark in marks]
+
+    def seen(start: int) -> int:
+        inside = [mark for mark in marks[bisect_left(ends, start) :] if mark.start >= start]
+        return len({word for mark in inside if mark.end <= start + LENGTH for word in mark.words})
+
+    starts = [0, *(max(0, mark.start - LEAD) for mark in marks[:200])]
+    return max(starts, key=lambda start: (seen(start), -start))
+
+
+def _word_start(text: str, at: int) -> int:
+    """The next beginning of a word, not far from here."""
+    for place in range(at, min(at + LEAD, len(text))):
+        if place == 0 or text[place - 1].isspace():
+            return place
+    return at
+
+
+def _word_end(text: str, at: int) -> int:
+    if at >= len(text):
+        return len(text)
+    for place in range(at, max(at - LEAD, 0), -1):
+        if text[place].isspace():
+            return place
+    return at

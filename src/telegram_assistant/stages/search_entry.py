@@ -1,0 +1,64 @@
+"""The full-text index as the third of the indexes: entries become documents, deleted posts stay in it as such."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from telegram_assistant.domain.query import Mark
+from telegram_assistant.search.documents import Source, make_document, parts_of
+from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.stages.index_entry import LONGEST_PAGE, Entry
+from telegram_assistant.stages.seen import words
+from telegram_assistant.stores.postgres.search import SearchDocuments
+
+AT_ONCE = 100
+
+
+class TextIndex:
+    """Writes documents, and only those that changed: finding the dictionary forms of words is most of the work."""
+
+    def __init__(self, documents: SearchDocuments, lexicon: Lexicon) -> None:
+        self._documents = documents
+        self._lexicon = lexicon
+        self.changed = 0  # documents since it began
+
+    async def put(self, entries: Collection[Entry]) -> None:
+        """Deleted ones too, as far as anything of them is kept: `is:deleted` finds them, and nothing else does."""
+        sources = [source_of(entry) for entry in entries]
+        for start in range(0, len(sources), AT_ONCE):
+            await self._put(sources[start : start + AT_ONCE])
+
+    async def _put(self, sources: Sequence[Source]) -> None:
+        known = await self._documents.digests([source.post_id for source in sources])
+        changed = [source for source in sources if known.get(source.post_id) != source.digest]
+        if changed:
+            documents = await asyncio.to_thread(lambda: [make_document(one, self._lexicon) for one in changed])
+            self.changed += len(await self._documents.put(documents))
+
+
+def source_of(entry: Entry) -> Source:
+    """What can be found of a post, and how much each part of it weighs."""
+    post = entry.post
+    poll = post.details.get("poll") or {}
+    asked = "\n".join([str(poll.get("question", "")), *map(str, poll.get("answers", ()))])
+    album = "\n".join(str(entry.album.get(part) or "") for part in ("vision_summary", "vision_ocr_text"))
+    pages = [f"{page.title}\n{page.description or page.text[:LONGEST_PAGE]}" for page in entry.pages if page.text]
+    seen = words(entry.pictures)
+    sections = [("A", post.text), ("A", asked), ("B", "\n".join(entry.tags)), ("C", seen), ("C", album)]
+    parts = parts_of([*sections, *(("D", page) for page in pages)])
+    forwarded = bool(post.details.get("forward"))
+    marks = [(Mark.EDITED, post.edited), (Mark.FORWARDED, forwarded), (Mark.DELETED, post.deleted)]
+    return Source(
+        post_id=post.post_id,
+        channel_id=post.channel_id,
+        posted_at=post.posted_at,
+        text=post.text,
+        parts=parts or parts_of([("D", post.channel_title)]),
+        album_id=post.album_id,
+        language=str(entry.tags_row.get("language", "")),
+        tags=entry.tags,
+        topics=entry.topics,
+        has=entry.has,
+        marks=tuple(mark for mark, is_set in marks if is_set),
+    )

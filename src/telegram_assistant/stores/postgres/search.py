@@ -1,0 +1,186 @@
+"""The full-text index: documents are written by the indexing stage, and candidates are found by words and filters.
+
+Candidates are read as the system, and the plan names the channels that may be seen: under row-level security
+PostgreSQL could not use the index, for it may not trust `@@` with rows that are hidden. Which channels those are, and
+every post that is shown, is read as the tenant (`search_posts.py`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.names import INDEXING
+from telegram_assistant.search.documents import VERSION, Candidate, Document
+from telegram_assistant.search.plan import Counts, Plan
+from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.search_sql import Statement, months_between
+
+SAMPLE = 20_000  # documents in which words are counted
+MANY = 8_000  # where more documents than these fit, the newest months are looked through first
+SPANS = (1, 3, 12)  # months
+TYPICAL_SPAN = 24  # months that an archive covers: only how far the first look goes depends on it
+
+_COLUMNS = (
+    *("post_id uuid", "channel_id bigint", "posted_at timestamptz", "album_id uuid", "language text"),
+    *("tags text[]", "topics text[]", "has text[]", "marks text[]", "deleted boolean", "length integer"),
+    *("signature bytea", "words tsvector", "forms tsvector", "digest text", "version integer"),
+)
+_NAMES = tuple(column.split()[0] for column in _COLUMNS)
+_NEW = ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
+# A post that was deleted meanwhile has no document; the row is locked against it until we are done.
+_PUT = f"""
+INSERT INTO search_documents AS d ({", ".join(_NAMES)})
+SELECT {", ".join(f"n.{name}" for name in _NAMES)}
+FROM jsonb_to_recordset($1::jsonb) AS n({", ".join(_COLUMNS)})
+WHERE n.post_id IN (SELECT p.id FROM posts p WHERE p.id = ANY($2::uuid[]) FOR KEY SHARE)
+ORDER BY n.post_id
+ON CONFLICT (post_id) DO UPDATE SET {_NEW}
+WHERE d.digest IS DISTINCT FROM excluded.digest
+RETURNING post_id
+"""
+_MISSING = """
+SELECT s.post_id FROM post_steps s LEFT JOIN search_documents d ON d.post_id = s.post_id
+WHERE s.stage = $1 AND s.outcome = 'done' AND d.version IS DISTINCT FROM $2 LIMIT $3
+"""
+_COUNT = """
+INSERT INTO search_terms (lexeme, documents)
+SELECT word, greatest(1, round(ndoc * $1::float8))::bigint FROM ts_stat($2) WHERE length(word) <= 64 AND ndoc >= $3
+"""
+_COUNT_FILTERS = f"{_COUNT} AND word ~ '^(tag|topic|lang|has|is):' ON CONFLICT DO NOTHING"
+# PostgreSQL takes all rare words for equally rare, and far too common: so ways round the index are closed to it, and
+# for words the one by time.
+_NEWEST = "ORDER BY posted_at DESC, post_id DESC LIMIT {}"
+_NEWEST_OF_FOUND = "ORDER BY extract(epoch FROM posted_at) DESC, post_id DESC LIMIT {}"
+_SETTINGS = """
+SET LOCAL plan_cache_mode = force_custom_plan;
+SET LOCAL jit = off;
+SET LOCAL enable_seqscan = off;
+SET LOCAL max_parallel_workers_per_gather = 0
+"""
+_FACETS = """
+SELECT kind, value, count(*) AS posts FROM search_documents d CROSS JOIN LATERAL (
+  SELECT 'channels' AS kind, d.channel_id::text AS value UNION ALL SELECT 'languages', d.language
+  UNION ALL SELECT 'tags', unnest(d.tags) UNION ALL SELECT 'topics', unnest(d.topics)
+  UNION ALL SELECT 'has', unnest(d.has)) v
+WHERE d.post_id = ANY($1::uuid[]) AND value <> '' GROUP BY kind, value ORDER BY posts DESC, value
+"""
+
+
+class SearchDocuments:
+    """The tables `search_documents` and `search_terms`."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def digests(self, post_ids: Sequence[UUID]) -> dict[UUID, str]:
+        """What the documents that are there were made from."""
+        statement = "SELECT post_id, digest FROM search_documents WHERE post_id = ANY($1::uuid[])"
+        async with raw_transaction(self._database) as connection:
+            return {row["post_id"]: row["digest"] for row in await connection.fetch(statement, list(post_ids))}
+
+    async def put(self, documents: Sequence[Document]) -> set[UUID]:
+        """The posts whose documents changed. One that is gone from the posts gets none."""
+        if not documents:
+            return set()
+        rows = msgspec.json.encode(documents).decode()
+        async with raw_transaction(self._database) as connection:
+            changed = await connection.fetch(_PUT, rows, [document.post_id for document in documents])
+        return {row["post_id"] for row in changed}
+
+    async def missing(self, *, limit: int) -> list[UUID]:
+        """Posts that went through indexing, and have no document of this version."""
+        async with raw_transaction(self._database) as connection:
+            rows = await connection.fetch(_MISSING, INDEXING, VERSION, limit)
+        return [row["post_id"] for row in rows]
+
+    async def count_terms(self) -> int:
+        """Count words and filters in a sample; how many documents there are."""
+        async with raw_transaction(self._database) as connection:
+            total = int(await connection.fetchval("SELECT count(*) FROM search_documents WHERE NOT deleted"))
+            share = min(1.0, SAMPLE / max(1, total))
+            sample = f" TABLESAMPLE SYSTEM ({100 * share:.6f}) REPEATABLE (1)" if share < 1 else ""
+            # What a sample shows once may be a hundred times rarer than that.
+            least = 1 if share == 1 else 2
+            await connection.execute("LOCK TABLE search_terms IN SHARE ROW EXCLUSIVE MODE")  # another may count too
+            await connection.execute("DELETE FROM search_terms")
+            for column, statement in (("words", _COUNT), ("forms", _COUNT_FILTERS)):
+                documents = f"SELECT {column} FROM search_documents{sample} WHERE NOT deleted"
+                await connection.execute(statement, 1 / share, documents, least)
+            await connection.execute("INSERT INTO search_terms (lexeme, documents) VALUES ('', $1)", total)
+        return total
+
+    async def counts(self, keys: Sequence[str]) -> Counts:
+        """Of words and filters."""
+        statement = "SELECT lexeme, documents FROM search_terms WHERE lexeme = ANY($1::text[])"
+        async with raw_transaction(self._database) as connection:
+            rows = await connection.fetch(statement, ["", *keys])
+        found = {row["lexeme"]: row["documents"] for row in rows}
+        return Counts(found.pop("", 0), found)
+
+    async def newest(
+        self, plan: Plan, *, limit: int, after: tuple[datetime, UUID] | None = None, as_of: datetime | None = None
+    ) -> list[Candidate]:
+        """Candidates, the newest first; `after`: those that come after this one, `as_of`: known at that time."""
+        found: list[Candidate] = []
+        async with raw_transaction(self._database) as connection:
+            await connection.execute(_SETTINGS)
+            until = await connection.fetchval("SELECT max(posted_at) FROM search_documents")
+            if until is None:
+                return []
+            until = min([until, *(moment for moment in (plan.before, after and after[0]) if moment)])
+            for months in _months(plan, limit, until):
+                statement = Statement(plan)
+                statement.look_up(months)
+                _go_on(statement, after, as_of)
+                order = _NEWEST_OF_FOUND if plan.by_index else _NEWEST
+                rows = await connection.fetch(statement.text(order.format(int(limit))), *statement.values)
+                found = [Candidate(*row) for row in rows]
+                if len(found) >= limit:
+                    break
+        return found
+
+    async def fitting(self, plan: Plan, post_ids: Sequence[UUID], *, as_of: datetime | None = None) -> list[Candidate]:
+        """Those of these posts that fit all that is demanded, whatever their words."""
+        if not post_ids:
+            return []
+        statement = Statement(plan)
+        statement.where.append(f"post_id = ANY({statement.bind(list(post_ids), 'uuid[]')})")
+        _go_on(statement, None, as_of)
+        async with raw_transaction(self._database) as connection:
+            await connection.execute(_SETTINGS)
+            rows = await connection.fetch(statement.text(), *statement.values)
+        return [Candidate(*row) for row in rows]
+
+    async def facets(self, post_ids: Sequence[UUID]) -> dict[str, list[tuple[str, int]]]:
+        """By kind the values of these posts, the commonest first."""
+        found: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        async with raw_transaction(self._database) as connection:
+            for row in await connection.fetch(_FACETS, list(post_ids)):
+                found[row["kind"]].append((row["value"], row["posts"]))
+        return dict(found)
+
+
+def _go_on(statement: Statement, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> None:
+    if after is not None:
+        moment, post_id = statement.bind(after[0], "timestamptz"), statement.bind(after[1], "uuid")
+        statement.where.append(f"(posted_at, post_id) < ({moment}, {post_id})")
+    if as_of is not None:
+        statement.where.append(f"indexed_at <= {statement.bind(as_of, 'timestamptz')}")
+
+
+def _months(plan: Plan, limit: int, until: datetime) -> Iterator[list[str]]:
+    """What to look through: the newest months as long as they may be enough, then all of the time that is asked for."""
+    whole = months_between(plan.since, until) if plan.since is not None and plan.by_index else []
+    if plan.by_index and plan.expected > MANY:
+        enough = TYPICAL_SPAN * limit / (plan.expected * plan.passing)
+        for span in SPANS:
+            months = months_between(until - timedelta(days=30 * span), until)
+            if span >= enough and (not whole or len(months) < len(whole)):
+                yield months
+    yield whole

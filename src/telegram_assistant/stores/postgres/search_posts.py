@@ -1,0 +1,112 @@
+"""What a tenant may see of what was found: channels and posts, read under row-level security (G7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.domain.channel import parse_ref
+from telegram_assistant.search.results import Origin, Passage, Shown
+from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+
+LONGEST_PAGE = 2000  # characters, as many as indexing takes
+
+_SHOWN = f"""
+SELECT p.id, p.channel_id, p.message_id, p.posted_at, p.text, p.details->'poll' AS poll, c.title, c.username,
+  c.tenant_id, p.edited_at IS NOT NULL AS edited, p.deleted_at IS NOT NULL AS deleted,
+  (SELECT array_agg(concat_ws(E'\\n', r.data->>'description', r.data->'ocr'->>'text') ORDER BY m.position)
+   FROM post_media m JOIN picture_results r ON r.sha256 = m.sha256 WHERE m.post_id = p.id) AS pictures,
+  (SELECT array_agg(concat_ws(E'\\n', w.title, coalesce(nullif(w.description, ''), left(w.text, {LONGEST_PAGE}))))
+   FROM post_pages l JOIN web_pages w ON w.url = l.url WHERE l.post_id = p.id) AS pages
+FROM posts p JOIN channels c ON c.id = p.channel_id WHERE p.id = ANY(:ids)
+"""
+_ALBUMS = """
+SELECT i.group_id, array_agg(i.post_id ORDER BY i.position) AS posts FROM media_group_items i
+WHERE i.group_id = ANY(:ids) GROUP BY i.group_id
+"""
+
+
+class SearchPosts:
+    """Reads as a tenant."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def channels(self, tenant_id: UUID) -> tuple[int, ...]:
+        """All that the tenant sees."""
+        async with as_tenant(self._database, tenant_id) as connection:
+            rows = await connection.execute(text("SELECT id FROM channels ORDER BY id"))
+            return tuple(row.id for row in rows)
+
+    async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]:
+        """Channels by what they are called: @name, a link, an id, or their title. Those that are not there are not."""
+        found: dict[str, int] = {}
+        async with as_tenant(self._database, tenant_id) as connection:
+            for name in names:
+                row = (await connection.execute(*_named(name))).first()
+                if row is not None:
+                    found[name] = row.id
+        return found
+
+    async def titles(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, str]:
+        statement = text("SELECT id, title FROM channels WHERE id = ANY(:ids)")
+        async with as_tenant(self._database, tenant_id) as connection:
+            rows = await connection.execute(statement, {"ids": list(channel_ids)})
+            return {row.id: row.title for row in rows}
+
+    async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]:
+        """Those that the tenant may see."""
+        if not post_ids:
+            return {}
+        async with as_tenant(self._database, tenant_id) as connection:
+            rows = await connection.execute(text(_SHOWN), {"ids": list(post_ids)})
+            return {row.id: _shown(row) for row in rows}
+
+    async def albums(self, tenant_id: UUID, album_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
+        """The posts of albums, in their order."""
+        if not album_ids:
+            return {}
+        async with as_tenant(self._database, tenant_id) as connection:
+            rows = await connection.execute(text(_ALBUMS), {"ids": list(album_ids)})
+            return {row.group_id: tuple(row.posts) for row in rows}
+
+
+def _named(name: str) -> tuple[Any, dict[str, Any]]:
+    try:
+        ref = parse_ref(name)
+    except ValueError:
+        ref = None
+    if ref is not None and ref.channel_id is not None:
+        return text("SELECT id FROM channels WHERE id = :id"), {"id": ref.channel_id}
+    username = ref.username if ref is not None else None
+    statement = (
+        "SELECT id FROM channels WHERE lower(username) = CAST(:username AS text) OR lower(title) = lower(:title)"
+        " ORDER BY lower(username) IS DISTINCT FROM CAST(:username AS text), id LIMIT 1"
+    )
+    return text(statement), {"username": username, "title": name.removeprefix("@")}
+
+
+def _shown(row: Row[Any]) -> Shown:
+    poll = row.poll or {}
+    asked = [str(poll.get("question", "")), *map(str, poll.get("answers", ()))]
+    own = "\n\n".join(part for part in (row.text, "\n".join(asked)) if part.strip())
+    texts = [(Origin.TEXT, own)]
+    texts += [(Origin.PICTURE, words) for words in row.pictures or ()]
+    texts += [(Origin.PAGE, words) for words in row.pages or ()]
+    return Shown(
+        post_id=row.id,
+        owner=row.tenant_id or UUID(SYSTEM_TENANT),
+        channel_id=row.channel_id,
+        channel_title=row.title,
+        channel_username=row.username,
+        message_id=row.message_id,
+        posted_at=row.posted_at,
+        edited=row.edited,
+        deleted=row.deleted,
+        passages=tuple(Passage(origin, words) for origin, words in texts if words and words.strip()),
+    )
