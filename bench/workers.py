@@ -89,6 +89,7 @@ class Desk:
                         for event in decode(PostIndexed, entry[FIELD]):
                             self.indexed.setdefault(event.post_id, now)
                 self._heard.set()
+                task.progress()  # redis-py may swallow the cancellation that ends us
         finally:
             await redis.aclose()
 

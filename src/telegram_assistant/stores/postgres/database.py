@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -82,8 +83,14 @@ async def raw_transaction(engine: AsyncEngine) -> AsyncIterator[asyncpg.Connecti
     async with engine.connect() as connection:
         pooled = await connection.get_raw_connection()
         driver = cast("asyncpg.Connection[asyncpg.Record]", pooled.driver_connection)
-        async with driver.transaction():
-            yield driver
+        try:
+            async with driver.transaction():
+                yield driver
+        except asyncio.CancelledError:
+            # In the middle of BEGIN or COMMIT nobody knows whether there is a transaction. The pool would not look, and
+            # whoever got the connection next would work inside it, with its locks held for ever.
+            await connection.invalidate()
+            raise
 
 
 def _reason(exc: Exception) -> str:
