@@ -197,4 +197,5 @@ async def ready_vectors(size: int) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{port}/v1"
     finally:
+        process.terminate()  # a child of somebody may hold its input open
         await process.communicate()

@@ -30,7 +30,6 @@ from telegram_assistant.metrics import STAGE_DURATION
 from telegram_assistant.names import stream
 from telegram_assistant.stores.outage import is_outage
 
-EVENTS_PER_ENTRY = 10  # in the middle between one, while posts come live, and a hundred, when much is read
 BLOCK_MS = 1000  # shorter than the client's socket timeout
 NEWER_SECONDS = 60.0
 AWAY_SECONDS = 10.0
@@ -86,7 +85,7 @@ class Consumer:
         self._patience = patience or Patience()
         self._room = WaitingRoom(redis, stage.name, lease=self._patience.lease)
         self._settling = Settling(redis, stage, self._room, letters, steps)
-        self._entries = max(1, stage.batch // EVENTS_PER_ENTRY)
+        self._entries = 1  # read at once
         self._progress: Callable[[], None] = lambda: None
         self._flying: dict[str, set[str]] = {event: set() for event in stage.handlers}
         self._held: set[str] = set()  # taken from the waiting room
@@ -210,9 +209,15 @@ class Consumer:
         events = [
             event for id_, content in delivery.entries for event in await self._decoded(delivery.event, id_, content)
         ]
+        self._fit(len(ids), len(events))
         handled = await self._handle_events(delivery.event, events, [None] * len(events))
         await self._settling.settle(handled, lambda pipe: self._acknowledge(pipe, delivery.event, ids))
         self._flying[delivery.event].difference_update(ids)
+
+    def _fit(self, entries: int, events: int) -> None:
+        """Read as many entries as make a batch: one holds a single live post, or a hundred of a backfill."""
+        fitting = self._stage.batch * entries // max(1, events)
+        self._entries = max(1, min(fitting, 2 * self._entries, self._stage.batch))
 
     async def _again(self, waiting: Sequence[tuple[Waiting, int]]) -> None:
         ids = [one.id for one, _ in waiting]

@@ -124,10 +124,31 @@ async def test_each_event_is_handled_published_and_acknowledged(redis: Redis) ->
         await until(lambda: len(seen) == 250)
         await drained(redis)
     assert sorted(seen) == sorted(f"key-{number}" for number in range(250))
-    assert await published(redis, MEDIA_SETTLED) == seen
+    assert sorted(await published(redis, MEDIA_SETTLED)) == sorted(seen)  # two batches are under way at once
     assert {(step.outcome, step.note) for step in kept.steps} == {("done", "went well")}
     assert len(kept.steps) == 250
     assert await redis.xinfo_consumers(stream(POSTS_DELETED), "stage") == []  # its name died with it
+
+
+async def test_a_batch_is_whole_however_many_events_an_entry_holds(redis: Redis) -> None:
+    """Live posts come one by one: taken one by one they would cost a whole round each."""
+    sizes: list[int] = []
+
+    async def handler(events: Sequence[PostDeleted]) -> list[Outcome]:
+        sizes.append(len(events))
+        return [Done() for _ in events]
+
+    for number in range(400):
+        await Publisher(redis).publish(POSTS_DELETED, [deleted(number)])
+    async with running(redis, handler, batch=20):
+        await until(lambda: sum(sizes) == 400)
+        await drained(redis)
+        assert max(sizes) == 20
+        assert len(sizes) < 40
+        sizes.clear()
+        await Publisher(redis).publish(POSTS_DELETED, [deleted(number) for number in range(1000)])
+        await until(lambda: sum(sizes) == 1000)
+        assert max(sizes) == 20
 
 
 async def test_what_was_published_before_the_group_was_there_is_read(redis: Redis) -> None:
