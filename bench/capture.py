@@ -19,7 +19,7 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.modes import Mode
 from telegram_assistant.ingest.parser import ChannelParser
-from telegram_assistant.ingest.relay import BATCHES, Relay
+from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.role import calm_collector
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.source import Peer
@@ -78,7 +78,7 @@ class Capture:
         while not captured.is_set():
             await self._saver.committed.wait()
             self._saver.committed.clear()
-            while await self._relay.step() == BATCHES:
+            while await self._relay.step():
                 pass
 
     async def _parse(self, peer: Peer) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 from redis.asyncio import Redis
@@ -25,9 +25,14 @@ class Publisher:
 
     async def publish(self, event: str, events: Sequence[Event | Raw]) -> None:
         """Raises Retry when Redis is away: what was not published stays in the outbox."""
+        await self.publish_all([(event, events)])
+
+    async def publish_all(self, batches: Iterable[tuple[str, Sequence[Event | Raw]]]) -> None:
+        """In this order, in one go."""
         try:
             async with self._redis.pipeline(transaction=False) as pipe:
-                add_to(pipe, event, events)
+                for event, events in batches:
+                    add_to(pipe, event, events)
                 await pipe.execute()
         except (RedisError, OSError) as exc:
             raise Retry(f"Redis does not take events: {exc}") from exc

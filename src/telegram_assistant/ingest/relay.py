@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from itertools import groupby
+from operator import itemgetter
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -12,7 +14,8 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.stores.postgres import outbox
 from telegram_assistant.stores.postgres.database import raw_transaction
 
-BATCHES = 20
+MOST_BATCHES = 200  # a live post is one of its own,
+MOST_EVENTS = 1_000  # a page of a backfill hundreds
 IDLE_SECONDS = 1.0  # how long a batch of a process that died waits at most
 
 
@@ -28,7 +31,7 @@ class Relay:
         task.ready()
         while True:
             self._committed.clear()
-            while await self.step() == BATCHES:
+            while await self.step():
                 task.progress()
             task.progress()
             # Not wait_for: in Python 3.11 it swallows a cancellation that comes with the event: no stop.
@@ -39,9 +42,13 @@ class Relay:
     async def step(self) -> int:
         """Publish some batches; how many. They are forgotten only after Redis has them."""
         async with raw_transaction(self._database) as connection:
-            batches = await outbox.take(connection, limit=BATCHES)
-            for batch in batches:
-                await self._publisher.publish(batch.event, await outbox.events_of(connection, batch))
+            batches = await outbox.take(connection, most=MOST_BATCHES, events=MOST_EVENTS)
+            told = [(batch.event, await outbox.events_of(connection, batch)) for batch in batches]
+            # At once: Redis writes to disk before it answers, and what came one by one shares an entry.
+            await self._publisher.publish_all(
+                (event, [one for _, events in some for one in events])
+                for event, some in groupby(told, key=itemgetter(0))
+            )
             if batches:
                 await outbox.forget(connection, batches)
         return len(batches)

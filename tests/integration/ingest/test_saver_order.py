@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -180,7 +180,7 @@ async def test_one_relay_at_a_time(make_saver: Callable[..., Saver], database: A
     saver = make_saver()
     await saver.save(page(post(1, "one"), last=1))
     async with raw_transaction(database) as connection:
-        assert await outbox.take(connection, limit=10)
+        assert await outbox.take(connection, most=10, events=1000)
         assert await Relay(database, Publisher(redis), saver.committed).step() == 0
     assert await Relay(database, Publisher(redis), saver.committed).step() == 1
 
@@ -192,10 +192,27 @@ class Dies(Publisher):
         super().__init__(redis)
         self._after = after
 
-    async def publish(self, event: str, events: Sequence[Any]) -> None:
+    async def publish_all(self, batches: Iterable[tuple[str, Sequence[Any]]]) -> None:
         if self._after:
-            await super().publish(event, events)
+            await super().publish_all(batches)
         raise KeyboardInterrupt
+
+
+async def test_many_small_batches_are_published_together_in_their_order(
+    make_saver: Callable[..., Saver], database: AsyncEngine, redis: Redis
+) -> None:
+    """Live posts are a batch each; taken one by one they would cost a write to disk each."""
+    saver = make_saver()
+    for number in range(1, 31):
+        one = [post(number, f"post {number}")]
+        proven = Coverage.of((number, number + 1))
+        await saver.save(Reading(channel_id=CHANNEL, posts=one, proven=proven, newest_id=number, reached_end=False))
+    relay = Relay(database, Publisher(redis), saver.committed)
+    assert await relay.step() == 30
+    assert await redis.xlen(stream(POSTS_PARSED)) == 1
+    told_ids = [event.telegram_message_id for event in await told(database, redis, saver, POSTS_PARSED)]
+    assert told_ids == list(range(1, 31))
+    assert await relay.step() == 0
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before Redis has them", "after Redis has them"])

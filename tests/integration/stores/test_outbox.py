@@ -39,7 +39,7 @@ async def published(database: AsyncEngine, *posts: Post) -> tuple[list[PostParse
     ids = [post.message_id for post in posts]
     await saver.save(Reading(channel_id=posts[0].channel_id, posts=posts, proven=Coverage.of_ids(ids)))
     async with raw_transaction(database) as connection:
-        (batch,) = [one for one in await outbox.take(connection, limit=9) if one.event == POSTS_PARSED]
+        (batch,) = [one for one in await outbox.take(connection, most=9, events=1000) if one.event == POSTS_PARSED]
         events = decode(PostParsed, encode(await outbox.events_of(connection, batch)))
     return events, batch
 
@@ -132,7 +132,7 @@ async def test_a_deletion_knows_its_tenant_even_when_the_row_is_gone(database: A
         await saver.save(Reading(channel_id=post.channel_id, posts=[post], proven=Coverage.of_ids([6])))
         await saver.delete(post.channel_id, [6])
     async with raw_transaction(database) as connection:
-        batches = [one for one in await outbox.take(connection, limit=9) if one.event == POSTS_DELETED]
+        batches = [one for one in await outbox.take(connection, most=9, events=1000) if one.event == POSTS_DELETED]
         events = [event for batch in batches for event in await outbox.events_of(connection, batch)]
     found = decode(PostDeleted, encode(events))
     assert {event.post_id: str(event.tenant_id) for event in found} == {private.id: TENANT, public.id: SYSTEM_TENANT}

@@ -126,7 +126,7 @@ async def test_publishing_again_goes_through_the_outbox(database: AsyncEngine, s
     await save(saver, post(1))
     await Steps(database).publish_again(POSTS_DELETED, [post(1).id], trace_id="sweep-1")
     async with raw_transaction(database) as connection:
-        batches = await outbox.take(connection, limit=9)
+        batches = await outbox.take(connection, most=9, events=1000)
     assert [(batch.event, batch.ids, batch.trace_id) for batch in batches][-1] == (
         POSTS_DELETED,
         (post(1).id,),

@@ -78,12 +78,19 @@ async def remember(
         )
 
 
-async def take(connection: Connection, *, limit: int) -> list[Pending]:
-    """The oldest batches, unless another process is publishing: a deletion must not overtake the post itself."""
+async def take(connection: Connection, *, most: int, events: int) -> list[Pending]:
+    """The oldest batches, about so many events together, unless another process is publishing.
+
+    One publishes at a time: a deletion must not overtake the post itself.
+    """
     if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", LOCK):
         return []
     rows = await connection.fetch(
-        "SELECT id, event, ids, trace_id, created_at, tenant_id FROM outbox ORDER BY id LIMIT $1", limit
+        "SELECT id, event, ids, trace_id, created_at, tenant_id FROM ("
+        " SELECT *, sum(cardinality(ids)) OVER (ORDER BY id) - cardinality(ids) AS before"
+        " FROM (SELECT * FROM outbox ORDER BY id LIMIT $1) oldest) counted WHERE before < $2 ORDER BY id",
+        most,
+        events,
     )
     return [Pending(id_, event, tuple(ids), *rest) for id_, event, ids, *rest in rows]
 
