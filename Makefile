@@ -55,8 +55,18 @@ format: .venv/.dev ## Let ruff mend what it can
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
+# A browser for the tests of the pages; quick when there is one, and never a reason to fail.
+.PHONY: chromium
+chromium: .venv/.dev
+	@scripts/chromium
+
+# Prometheus and promtool for the tests of rules and dashboards; the same.
+.PHONY: prometheus
+prometheus: .venv/.dev
+	@scripts/prometheus
+
 .PHONY: test
-test: .venv/.dev ## All tests but the long chaos runs (ARGS="-k name" narrows)
+test: .venv/.dev chromium prometheus ## All tests but the long chaos runs (ARGS="-k name" narrows)
 	@.venv/bin/pytest $(ARGS)
 
 .PHONY: e2e

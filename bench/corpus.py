@@ -6,6 +6,7 @@ that each answers), or those of their usual names in a folder `data` beside the 
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -13,18 +14,22 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
+import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.clean import sentences_of
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.search.documents import channel_key, filter_key, month_key
-from telegram_assistant.search.lexemes import EXACT, Lexicon, pieces, readable, vector_text
+from telegram_assistant.search.lexemes import EXACT, Lexicon, pieces, quoted, readable
 from telegram_assistant.search.signatures import SIZE, band_keys
 from telegram_assistant.stores.postgres.database import raw_transaction
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 CHANNELS = 500
 MONTHS = 24
@@ -77,6 +82,7 @@ class Crowd:
     def __init__(self, texts: Sequence[str], lexicon: Lexicon, seed: int = 1) -> None:
         self._rng = Random(seed)  # noqa: S311 - the same posts in every run
         self._lexicon = lexicon
+        self._written = lru_cache(maxsize=None)(self._quoted)
         cut = [(one, list(pieces(readable(one)))) for text in texts for one in sentences_of(text)]
         self.sentences = [(one, words) for one, words in cut if 3 <= len(words) <= 60]
 
@@ -94,14 +100,11 @@ class Crowd:
                 " FROM users u CROSS JOIN channels c"
             )
             await connection.execute("DROP INDEX ix_search_documents_words_forms")
-            columns = ("id", "channel_id", "message_id", "posted_at", "text", "content_hash")
+            rows = await asyncio.to_thread(self._rows, 0, count)
             for start in range(0, count, _AT_ONCE):
-                rows = [self._row(number, count) for number in range(start, min(count, start + _AT_ONCE))]
-                posts = [(row[0], row[1], number + 1, row[2], row[3], "") for number, row in enumerate(rows, start)]
-                await connection.copy_records_to_table("posts", records=posts, columns=columns)
-                await connection.copy_to_table(
-                    "search_documents", source=_lines(rows), columns=list(_DOCUMENT), format="text"
-                )
+                # The next ones are made while PostgreSQL reads these.
+                following = asyncio.to_thread(self._rows, start + _AT_ONCE, count)
+                _, rows = await asyncio.gather(_store(connection, rows, start), following)
             await connection.execute(
                 "CREATE INDEX ix_search_documents_words_forms ON search_documents USING gin (words, forms)"
                 " WITH (fastupdate = off)"
@@ -116,6 +119,13 @@ class Crowd:
             if len(found) >= count:
                 return self._rng.sample(found, count)
 
+    def _quoted(self, word: str) -> tuple[tuple[str, ...], str]:
+        """Dictionary forms and the form itself, as PostgreSQL reads them."""
+        return tuple(map(quoted, self._lexicon.lemmas(word))), quoted(EXACT + word)
+
+    def _rows(self, start: int, count: int) -> list[tuple[Any, ...]]:
+        return [self._row(number, count) for number in range(start, min(count, start + _AT_ONCE))]
+
     def _row(self, number: int, count: int) -> tuple[Any, ...]:
         """They come in the order of time, give or take a day."""
         rng = self._rng
@@ -125,22 +135,33 @@ class Crowd:
         words: dict[str, list[str]] = defaultdict(list)
         forms: dict[str, list[str]] = defaultdict(list)
         for place, word in enumerate((word for _, found in sentences for word in found), start=1):
-            for lemma in self._lexicon.lemmas(word):
+            lemmas, form = self._written(word)
+            for lemma in lemmas:
                 words[lemma].append(f"{place}A")
-            forms[EXACT + word].append(str(place))
+            forms[form].append(str(place))
         has = [kind for kind, share in (("photo", 0.5), ("link", 0.3), ("album", 0.05)) if rng.random() < share]
         language, tag = "ru" if rng.random() < 0.9 else "en", rng.choice(TAGS)
         signature = rng.randbytes(4 * SIZE)
         keys = [channel_key(channel_id), month_key(posted_at), filter_key("lang", language), filter_key("tag", tag)]
-        for key in (*keys, *(filter_key("has", kind) for kind in has), *band_keys(signature)):
-            forms[key] = []
+        keys += [*(filter_key("has", kind) for kind in has), *band_keys(signature)]
         length = sum(len(found) for _, found in sentences)
         text = " ".join(sentence for sentence, _ in sentences)
-        vectors = vector_text(words), vector_text(forms)
+        vectors = _vector(words), " ".join([_vector(forms), *map(quoted, keys)])
         return (
             *(post_id(channel_id, number + 1), channel_id, posted_at, text),
             *(language, [tag], has, length, signature, *vectors, str(number)),
         )
+
+
+def _vector(lexemes: dict[str, list[str]]) -> str:
+    return " ".join([f"{lexeme}:{','.join(places)}" for lexeme, places in lexemes.items()])
+
+
+async def _store(connection: Connection, rows: Sequence[tuple[Any, ...]], start: int) -> None:
+    posts = [(row[0], row[1], number + 1, row[2], row[3], "") for number, row in enumerate(rows, start)]
+    columns = ("id", "channel_id", "message_id", "posted_at", "text", "content_hash")
+    await connection.copy_records_to_table("posts", records=posts, columns=columns)
+    await connection.copy_to_table("search_documents", source=_lines(rows), columns=list(_DOCUMENT), format="text")
 
 
 async def _lines(rows: Sequence[tuple[Any, ...]]) -> AsyncIterator[bytes]:

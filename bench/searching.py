@@ -1,7 +1,13 @@
-"""How long a search takes among many posts, beside what the engines themselves take for the same."""
+"""How long a search takes among many posts, beside what the engines themselves take for the same.
+
+TGA_BENCH_POSTS posts (20,000; the promise is for 1,000,000) and TGA_BENCH_VECTORS vectors (20,000; the promise is for
+200,000). The posts are made of sentences of the file TGA_NEWS12 (`corpus.py`).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -14,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.corpus import CHANNELS, FIRST_DAY, MONTHS, TAGS, Crowd, real_texts
 from bench.engines import started_engines
-from bench.figure import Figure
+from bench.figure import RESULTS, Figure
 from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.index.edge_generations import Generations
@@ -172,3 +178,16 @@ def _point(number: int, vector: list[float]) -> Point:
         posted_at=FIRST_DAY + timedelta(minutes=number),
         language="ru",
     )
+
+
+async def _run() -> list[Figure]:
+    figures, lines = await text_speed(int(os.environ.get("TGA_BENCH_POSTS", "20000")))
+    more, others = await vector_speed(int(os.environ.get("TGA_BENCH_VECTORS", "20000")))
+    text = "\n".join(("# Search: how fast it is", "", *lines, "", *others, ""))
+    (RESULTS / "searching.md").write_text(text, encoding="utf-8")
+    print(text)
+    return [*figures, *more]
+
+
+def run() -> list[Figure]:
+    return asyncio.run(_run())

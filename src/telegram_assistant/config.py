@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsConfigDict
 
 from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
@@ -28,6 +28,11 @@ class Settings(BaseSettings):
     )
 
     # Where things are
+    tga_secrets_dir: Path = Field(
+        Path("/run/secrets"),
+        description="Folder with settings as files, e.g. database_url: where containers get their secrets. What the"
+        " environment says counts more.",
+    )
     tga_data_dir: Path = Field(Path("data"), description="Folder for the embedded engines, media and keys.")
     database_url: SecretStr | None = Field(
         None,
@@ -104,6 +109,35 @@ class Settings(BaseSettings):
     media_max_concurrency: int = Field(4, ge=1, description="Files that download at once.")
     media_retry_max: int = Field(5, ge=1, description="Attempts at a file that arrives damaged.")
 
+    # Storage and alerts (SPEC 1.10, 5)
+    storage_quota_mb: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        description="Megabytes of media, pictures' descriptions and pages per tenant, unless `tga tenants quota` says"
+        " otherwise; beyond them no files are downloaded, posts always. 0: no quota.",
+    )
+    storage_evict_after_days: int = Field(
+        0,
+        ge=0,
+        le=36_500,
+        description="Days after which files that nobody opened are removed while Telegram still has them; whoever wants"
+        " one fetches it again. 0: never.",
+    )
+    alert_channel_hours: float = Field(
+        6, gt=0, le=8760, description="Hours that a channel fails, or has posts that we cannot get, before an alert."
+    )
+    slack_hosts: str = Field(
+        "hooks.slack.com,hooks.slack-gov.com",
+        description="Where incoming webhooks of Slack may be, separated by commas.",
+    )
+    pagerduty_url: str = Field(
+        "https://events.pagerduty.com/v2/enqueue", description="PagerDuty's Events API; in Europe it is another."
+    )
+    alert_loopback: str = Field(
+        "", description="host:port on loopback that alerts may go to, separated by commas. Only for trials."
+    )
+
     # Adaptive thresholds (SPEC 3)
     feature_adaptive_thresholds_enabled: bool = Field(default=True, description="Off: 1 h threshold, 5 min overlap.")
     parser_stats_window_days: int = Field(14, ge=1, description="Days of posting-interval statistics.")
@@ -170,15 +204,80 @@ class Settings(BaseSettings):
     neo4j_password: SecretStr | None = Field(None, description="And the password.")
     neo4j_database: str = Field("neo4j", description="Its database.")
 
+    # The bot (SPEC 8)
+    telegram_bot_token: SecretStr | None = Field(None, description="Token of your bot, from @BotFather; empty: no bot.")
+    telegram_bot_api_url: str | None = Field(
+        None, description="A Bot API server of yours, e.g. http://127.0.0.1:8081; empty: Telegram's own."
+    )
+    bot_mode: Literal["polling", "webhook"] = Field(
+        "polling", description="webhook: Telegram brings the messages to API_PUBLIC_URL/bot/webhook."
+    )
+    bot_health_host: str = Field("127.0.0.1", description="Address the health server of tga bot listens on.")
+    bot_health_port: int = Field(8015, ge=0, le=65535, description="Port of the health server of tga bot.")
+    bot_webhook_secret: SecretStr | None = Field(
+        None,
+        description="What Telegram must send with each message to the webhook (letters, digits, _ and -); empty: made"
+        " from the token.",
+    )
+
+    # API and pages
+    api_host: str = Field("127.0.0.1", description="Address the API and the pages listen on.")
+    api_port: int = Field(8000, ge=0, le=65535, description="Port of the API and the pages.")
+    api_public_url: str | None = Field(
+        None, description="How people reach the pages, e.g. https://news.example.org behind a proxy; for links we make."
+    )
+
+    # Periodic jobs (SPEC 5) and mail
+    interests_sync_minutes: int = Field(
+        15, ge=1, le=1440, description="Minutes between two synchronisations of interests with the graph."
+    )
+    smtp_host: str | None = Field(None, description="Server that takes our mail; empty: no digests by e-mail.")
+    smtp_port: int = Field(587, ge=1, le=65535, description="Its port.")
+    smtp_security: Literal["starttls", "tls", "none"] = Field(
+        "starttls", description="How the connection is encrypted; none only on a machine or a network of your own."
+    )
+    smtp_user: str | None = Field(None, description="Who we are to it, if it wants to know.")
+    smtp_password: SecretStr | None = Field(None, description="And the password.")
+    smtp_from: str | None = Field(
+        None, description="Sender of our mail, e.g. digest@example.org; empty: SMTP_USER, or digest@ the server."
+    )
+
     # Health and logs (SPEC 6)
     ingest_health_host: str = Field("127.0.0.1", description="Address the health server listens on.")
     ingest_health_port: int = Field(8011, ge=0, le=65535, description="Port of /health, /health/details and /metrics.")
+    metrics_max_channels: int = Field(
+        500, ge=0, description="With more channels than this, metrics tell of all of them together, not of each."
+    )
+    otel_exporter_otlp_endpoint: str | None = Field(
+        None,
+        description="Where traces go by OTLP over HTTP, e.g. http://host:4318; empty: nowhere. Needs the extra otel.",
+    )
     log_format: Literal["console", "json"] = Field("console", description="console for people, json for machines.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged.")
     hostname: str = Field(
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         description="Name of this instance, owner of locks; must differ between instances. Empty: machine and process.",
     )
+
+    # The MCP server (tga mcp), which is a client of the API
+    tga_api_url: str = Field("http://127.0.0.1:8000", description="Where the API is that tga mcp asks.")
+    tga_api_key: SecretStr | None = Field(None, description="The API key of tga mcp; make one with tga keys create.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The folder with secrets is itself a setting; one that is not there is no reason for a warning."""
+        said = dotenv_settings() | env_settings() | init_settings()
+        folder = Path(said.get("tga_secrets_dir") or cls.model_fields["tga_secrets_dir"].default)
+        if folder.is_dir():
+            file_secret_settings = SecretsSettingsSource(settings_cls, secrets_dir=folder)
+        return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     @field_validator("telegram_server")
     @classmethod

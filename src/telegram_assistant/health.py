@@ -23,6 +23,7 @@ from telegram_assistant.metrics import ENGINE_UP, REGISTRY
 from telegram_assistant.web.status import POLICY, status_page
 
 PROBE_SECONDS = 2.0
+LONGEST_HEAD = 256 * 1024  # of a request: ten thousand characters of a query take twelve bytes each at worst
 
 Probe: TypeAlias = Callable[[], Awaitable[object]]
 Section: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
@@ -39,7 +40,7 @@ class Health:
 
     async def details(self) -> dict[str, Any]:
         now = datetime.now(UTC)
-        engines = dict(await asyncio.gather(*(self._probe(name, probe) for name, probe in self.engines.items())))
+        engines = await self.probe_engines()
         sections = dict(await asyncio.gather(*(self._section(name, report) for name, report in self.sections.items())))
         tasks = {task.name: _task_report(task, now) for task in self._supervisor.tasks.values()}
         troubles = [
@@ -58,6 +59,10 @@ class Health:
             "tasks": tasks,
             **sections,
         }
+
+    async def probe_engines(self) -> dict[str, dict[str, Any]]:
+        """Whether each answers; `engine_up` says the same."""
+        return dict(await asyncio.gather(*(self._probe(name, probe) for name, probe in self.engines.items())))
 
     async def _section(self, name: str, report: Section) -> tuple[str, dict[str, Any]]:
         """A role cannot report without its engines; then the page says so, and stays a page."""
@@ -103,6 +108,7 @@ def health_app(health: Health) -> Starlette:
         return JSONResponse(await health.details())
 
     async def metrics(_: Request) -> Response:
+        await health.probe_engines()  # nobody else may be asking
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
     async def page(_: Request) -> Response:
@@ -145,7 +151,14 @@ class _Server(uvicorn.Server):
 async def serve(app: Starlette, listener: socket.socket, task: Task) -> None:
     """A supervised job: answer requests until cancelled."""
     server = _Server(
-        uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
+        )
     )
     with listener.dup() as copy:  # because uvicorn closes what it is given, and a restart needs it again
         serving = asyncio.ensure_future(server.serve(sockets=[copy]))

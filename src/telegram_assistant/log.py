@@ -40,6 +40,9 @@ def configure_logging(*, json: bool, level: str, stream: TextIO | None = None) -
     # Telethon and the web server say at INFO what we count ourselves.
     for noisy in (
         "telethon",
+        "aiogram",
+        "aiohttp",
+        "apscheduler",
         "uvicorn",
         "alembic",
         "sqlalchemy",

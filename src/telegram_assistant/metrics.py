@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from collections.abc import Iterable
+from itertools import product
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+from telegram_assistant.channel_metrics import ChannelCounter, ChannelGauge, ChannelHistogram, ChannelLabels
+from telegram_assistant.domain.modes import ForcedReason, Mode
+from telegram_assistant.domain.retries import Failure
 
 REGISTRY = CollectorRegistry(auto_describe=True)
+CHANNEL_LABELS = ChannelLabels()  # METRICS_MAX_CHANNELS sets its limit
 
 # The process
+PROCESS = ProcessCollector(registry=REGISTRY)
 TASK_UP = Gauge("supervised_task_up", "1 while a supervised task runs", ["task"], registry=REGISTRY)
 TASK_RESTARTS = Counter("supervised_task_restarts_total", "Restarts of a supervised task", ["task"], registry=REGISTRY)
 ENGINE_UP = Gauge("engine_up", "1 while an engine answers", ["engine"], registry=REGISTRY)
@@ -15,6 +24,7 @@ ENGINE_UP = Gauge("engine_up", "1 while an engine answers", ["engine"], registry
 LOCK_ACQUIRED = Counter(
     "scheduler_lock_acquired_total", "Attempts to get the scheduler's lock", ["status"], registry=REGISTRY
 )
+INTERVAL = Gauge("scheduler_interval_seconds", "PARSER_SCHEDULER_INTERVAL_SEC of this process", registry=REGISTRY)
 LAST_TICK = Gauge("scheduler_last_tick_ts_seconds", "When the last successful tick was", registry=REGISTRY)
 CHANNELS_DUE = Gauge("scheduler_channels_due", "Channels that waited for a visit at the last tick", registry=REGISTRY)
 MODE_FORCED = Counter("parser_mode_forced_total", "Visits whose mode was forced", ["reason"], registry=REGISTRY)
@@ -32,29 +42,49 @@ DURATION = Histogram(
 POSTS_PARSED_COUNT = Counter("posts_parsed_total", "New posts that were stored", ["mode"], registry=REGISTRY)
 POSTS_EDITED = Counter("posts_edited_total", "Posts whose text or media changed", registry=REGISTRY)
 POSTS_DELETED_COUNT = Counter("posts_deleted_total", "Posts found to be deleted", registry=REGISTRY)
-HWM_AGE = Gauge(
-    "parser_hwm_age_seconds", "Age of the high-water mark while a parse is under way", ["channel_id"], registry=REGISTRY
+HWM_AGE = ChannelGauge(
+    "parser_hwm_age_seconds",
+    "Age of the mark of a parse that is not finished; 0 when it is",
+    CHANNEL_LABELS,
+    combine=max,
+    registry=REGISTRY,
 )
-LAST_SUCCESS = Gauge(
-    "parser_last_success_seconds", "When a channel was last visited with success", ["channel_id"], registry=REGISTRY
+LAST_SUCCESS = ChannelGauge(
+    "parser_last_success_seconds",
+    "When a channel was last visited with success",
+    CHANNEL_LABELS,
+    combine=min,
+    registry=REGISTRY,
 )
-LAST_POST = Gauge(
-    "channel_last_post_timestamp_seconds", "When a channel's newest post was made", ["channel_id"], registry=REGISTRY
+LAST_POST = ChannelGauge(
+    "channel_last_post_timestamp_seconds",
+    "When a channel's newest post was made",
+    CHANNEL_LABELS,
+    combine=max,
+    registry=REGISTRY,
 )
-WATERMARK_AGE = Gauge(
-    "incremental_watermark_age_seconds", "Time since the last successful visit", ["channel_id"], registry=REGISTRY
+WATERMARK_AGE = ChannelGauge(
+    "incremental_watermark_age_seconds",
+    "Time since the last successful visit",
+    CHANNEL_LABELS,
+    combine=max,
+    registry=REGISTRY,
 )
 
 # Silence (SPEC 3)
-INTERARRIVAL = Histogram(
+INTERARRIVAL = ChannelHistogram(
     "interarrival_seconds",
     "Time between two posts of a channel",
-    ["channel_id"],
+    CHANNEL_LABELS,
     buckets=(1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400, 259200),
     registry=REGISTRY,
 )
-THRESHOLD = Gauge("adaptive_threshold_seconds", "Silence that is unusual now", ["channel_id"], registry=REGISTRY)
-CHANNEL_GAP = Gauge("channel_gap_seconds", "How long a channel has been silent", ["channel_id"], registry=REGISTRY)
+THRESHOLD = ChannelGauge(
+    "adaptive_threshold_seconds", "Silence that is unusual now", CHANNEL_LABELS, combine=max, registry=REGISTRY
+)
+CHANNEL_GAP = ChannelGauge(
+    "channel_gap_seconds", "How long a channel has been silent", CHANNEL_LABELS, combine=max, registry=REGISTRY
+)
 SILENCE_LOOKS = Counter(
     "silence_looks_total",
     "Looks at unusually silent channels: silent, news since the last visit, or a hole that it had missed",
@@ -66,18 +96,27 @@ MISSING_DURATION = Gauge(
 )
 
 # The ledger (G1)
-UNKNOWN_IDS = Gauge("ledger_unknown_ids", "Message ids nobody can speak for", ["channel_id"], registry=REGISTRY)
-PROVEN_UP_TO = Gauge("ledger_proven_up_to", "Every requested id up to here is known", ["channel_id"], registry=REGISTRY)
+CHANNELS = Gauge("channels", "Channels by what became of them", ["status"], registry=REGISTRY)
+UNKNOWN_IDS = ChannelGauge(
+    "ledger_unknown_ids", "Message ids nobody can speak for", CHANNEL_LABELS, combine=sum, registry=REGISTRY
+)
+PROVEN_UP_TO = ChannelGauge(
+    "ledger_proven_up_to", "Every requested id up to here is known", CHANNEL_LABELS, combine=min, registry=REGISTRY
+)
 AUDITED_IDS = Counter("audit_ids_total", "Known ids that were read again and compared", registry=REGISTRY)
 AUDIT_DISAGREEMENTS = Counter(
     "audit_disagreements_total", "What an audit found and repaired", ["kind"], registry=REGISTRY
 )
-COVERAGE = Gauge("ledger_coverage_percent", "Known share of the requested ids", ["channel_id"], registry=REGISTRY)
+COVERAGE = ChannelGauge(
+    "ledger_coverage_percent", "Known share of the requested ids", CHANNEL_LABELS, combine=min, registry=REGISTRY
+)
 LATE_POSTS = Counter(
     "ledger_late_posts_total", "Posts that showed where a page had proven nothing, found and stored", registry=REGISTRY
 )
 LIVE_UPDATES = Counter("live_updates_total", "Updates that Telegram pushed", ["kind"], registry=REGISTRY)
-BACKFILL_JOBS = Counter("backfill_jobs_total", "Backfills of a channel", ["channel_id", "status"], registry=REGISTRY)
+BACKFILL_JOBS = ChannelCounter(
+    "backfill_jobs_total", "Backfills of a channel", CHANNEL_LABELS, "status", registry=REGISTRY
+)
 
 # Accounts
 REQUESTS = Counter("telegram_requests_total", "Requests made", ["account", "method"], registry=REGISTRY)
@@ -119,6 +158,12 @@ AI_REQUESTS = Counter(
 AI_TOKENS = Counter(
     "ai_tokens_total", "Tokens that models took", ["provider", "ability", "direction"], registry=REGISTRY
 )
+AI_COST = Counter(
+    "ai_cost_total",
+    "What remote models cost, in the currency of AI_PRICE_PER_1K_IN and _OUT",
+    ["provider", "ability"],
+    registry=REGISTRY,
+)
 AI_LATENCY = Histogram(
     "ai_latency_seconds",
     "How long a call of a model took, its repetitions included",
@@ -153,7 +198,50 @@ VISION_BUDGET_SPENT = Gauge(
     ["tenant"],
     registry=REGISTRY,
 )
+VISION_BUDGET_LIMIT = Gauge(
+    "vision_budget_limit_tokens", "Tokens for pictures that a tenant has per day", registry=REGISTRY
+)
 VISION_BUDGET_REFUSED = Counter(
     "vision_budget_refused_total", "Pictures that the budget put off", ["reason"], registry=REGISTRY
 )
 SWEPT = Counter("posts_published_again_total", "Posts found missing and told of again", ["kind"], registry=REGISTRY)
+
+# Periodic jobs (SPEC 5); their label is not `job`, which Prometheus keeps for itself
+JOB_RUNS = Counter(
+    "job_runs_total", "Runs of periodic jobs by how they ended", ["periodic_job", "outcome"], registry=REGISTRY
+)
+JOB_LAST_SUCCESS = Gauge(
+    "job_last_success_ts_seconds", "When a periodic job last ended well, here", ["periodic_job"], registry=REGISTRY
+)
+JOB_SECONDS = Histogram(
+    "job_duration_seconds",
+    "How long a run of a periodic job took",
+    ["periodic_job"],
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600),
+    registry=REGISTRY,
+)
+DIGEST_ISSUES = Counter(
+    "digest_issues_total", "Issues of digests: built, put off, sent, refused", ["outcome"], registry=REGISTRY
+)
+
+
+def _begin(metric: Counter, *values: Iterable[str]) -> None:
+    """At zero from the start: rate() does not see the event that a series begins with."""
+    for labels in product(*values):
+        metric.labels(*labels)
+
+
+_begin(LOCK_ACQUIRED, ("acquired", "extended", "busy", "lost"))
+_begin(MODE_FORCED, set(ForcedReason) - {ForcedReason.NEVER_PARSED})
+_begin(RETRIES, Failure)
+_begin(RUNS, Mode, ("ok", "empty", "flood", "failed", "lease_lost"))
+_begin(POSTS_PARSED_COUNT, Mode)
+_begin(SILENCE_LOOKS, ("silent", "news", "hole"))
+_begin(AUDIT_DISAGREEMENTS, ("missing", "edited", "deleted"))
+_begin(LIVE_UPDATES, ("NewPost", "Deleted", "Interrupted"))
+_begin(MEDIA_FILES, ("stored", "adopted", "skipped", "postponed", "retried", "failed"))
+_begin(CRAWL_PAGES, ("read", "unchanged", "retry", "skip", "reject"))
+_begin(CRAWL_READERS_LOST, ("timeout", "crash", "nonsense"))
+_begin(VISION_BUDGET_REFUSED, ("tokens", "busy", "redis"))
+_begin(SWEPT, ("unindexed", "unseen", "remaining"))
+_begin(DIGEST_ISSUES, ("built", "postponed", "sent", "refused"))

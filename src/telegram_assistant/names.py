@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from uuid import UUID
 
@@ -33,6 +34,11 @@ SCHEDULER_LOCK = "scheduler:lock"
 SCHEDULER_LAST_TICK = "scheduler:last_tick"  # ISO datetime of the last tick, for health in every process
 POLLING_PRICE = "polling:price"  # JSON: what a request is worth, and what is left of the budget
 POLLING_LOOKS = "polling:looks"  # visits of all processes, ever
+
+
+_OF_CHANNEL = re.compile(
+    r"(?:parse_hwm|interarrival_stats|low_watermark|lock:backfill|backfill_job):(\d{1,19})(?::.*)?", re.ASCII
+)
 
 
 def stream(event: str) -> str:
@@ -82,5 +88,23 @@ def album_state(album_id: UUID) -> str:
     return f"album:{album_id}"
 
 
+def channel_in_key(key: str) -> int | None:
+    """Which channel a key is about."""
+    found = _OF_CHANNEL.fullmatch(key)
+    return None if found is None else int(found[1])
+
+
+def rate_limit(key: str) -> str:
+    return f"limit:{key}"
+
+
 ALBUM_DEADLINES = "albums:deadlines"
 REEMBED_LOCK = "lock:reembed"
+ALERTS_LOCK = "lock:alerts"
+ALERTING_LOCK = "lock:alerting"
+JOBS_LOCK = "lock:jobs"
+
+
+def alerts_told(tenant_id: UUID) -> str:
+    """Where it is published that a saved search of a tenant has found something."""
+    return f"alerts:{tenant_id}"

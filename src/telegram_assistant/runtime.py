@@ -26,6 +26,7 @@ from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import check_redis, open_redis
+from telegram_assistant.tracing import start_tracing
 
 
 def utc_now() -> datetime:
@@ -61,6 +62,7 @@ class Runtime:
     running: Running
     joined: bool  # the engines belong to a `tga up` that was there before
     clock: Callable[[], datetime] = utc_now
+    welcome: str = ""  # where the first admin chooses a password, while there is none
     crawl_allowed: frozenset[tuple[str, int]] = frozenset()  # addresses on loopback: the demo's own pages
 
     @property
@@ -74,6 +76,7 @@ class Runtime:
 
 async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack, *, join: bool = False) -> Runtime:
     """Start what is not configured. With `join` use the engines of the `tga up` that runs on this data folder."""
+    start_tracing(settings.otel_exporter_otlp_endpoint, stack)
     supervisor = Supervisor()
     folder = DataFolder(settings.tga_data_dir, min_free_mb=settings.tga_min_free_disk_mb)
     # With engines of your own nothing is started, so any number of processes may use the folder.

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from telegram_assistant.domain.understanding import Entity, EntityKind
-from telegram_assistant.index.graph import Graph, Image, PostNode, Together, WebPage
+from telegram_assistant.index.graph import Graph, Image, PostNode, Thing, Together, WebPage
 
 pytestmark = pytest.mark.integration
 
@@ -287,6 +287,27 @@ async def test_forwards_share_their_origin(graph: Graph, tenant: UUID) -> None:
     assert await graph.forwards(tenant, another.post_id) == []
     assert await graph.forwards(tenant, vague.post_id) == []
     assert await graph.node(tenant, vague.post_id) == vague
+
+
+async def test_who_holds_a_thing(graph: Graph, tenant: UUID) -> None:
+    company = Entity(EntityKind.ORGANISATION, "Paris")
+    one = post(tenant, 1, entities=(PARIS,), tags=("Paris",))
+    two = post(tenant, 2, entities=(company, ALICE), topics=("Paris",), channel_id=5)
+    three = post(tenant, 3, entities=(PARIS, company))
+    await graph.put([one, two, three])
+    here, there = one.channel_id, two.channel_id
+
+    async def held(thing: Thing, name: str, *channels: int, limit: int = 10) -> list[UUID]:
+        return await graph.holders(tenant, thing, name, channels=channels, limit=limit)
+
+    every = [three.post_id, two.post_id, one.post_id]
+    assert await held(Thing.ENTITY, "Paris", here, there) == every, "the newest first, of every kind, each once"
+    assert await held(Thing.ENTITY, "Paris", here, there, limit=2) == every[:2]
+    assert await held(Thing.ENTITY, "Paris", there) == [two.post_id]
+    assert await held(Thing.TAG, "Paris", here, there) == [one.post_id]
+    assert await held(Thing.TOPIC, "Paris", here, there) == [two.post_id]
+    assert await held(Thing.ENTITY, "Paris") == await held(Thing.ENTITY, "nobody", here) == []
+    assert await graph.holders(uuid4(), Thing.ENTITY, "Paris", channels=[here]) == []
 
 
 async def test_entities_that_are_named_together(graph: Graph, tenant: UUID) -> None:

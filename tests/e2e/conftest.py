@@ -23,6 +23,7 @@ import pytest
 from telegram_assistant.config import Settings
 from telegram_assistant.embedded.process import as_user
 
+HEALTH = re.compile(r"Health and metrics: (http://\S+)/")
 READY = re.compile(r"Telegram Assistant is ready .*: (http://\S+)/ ")
 ROOM = 2 * 2**30
 
@@ -52,8 +53,9 @@ class Tga:
         async with asyncio.timeout(60):
             while line := (await self.process.stdout.readline()).decode():
                 self.out.append(line)
-                if found := READY.search(line):
+                if found := HEALTH.search(line):
                     self.url = found[1]
+                if READY.search(line):
                     return self
         raise AssertionError(f"it ended before it was ready: {self.out} {self.err()}")
 
@@ -117,7 +119,8 @@ class Starter:
         data = data or self.place / "data"
         ours = {name.upper() for name in Settings.model_fields}
         env = {name: value for name, value in os.environ.items() if name not in ours}
-        env |= {"TGA_DATA_DIR": str(data), "INGEST_HEALTH_PORT": "0", "TGA_DEMO_PAGES_PORT": "0", **settings}
+        env |= {"TGA_DATA_DIR": str(data), "INGEST_HEALTH_PORT": "0", "TGA_DEMO_PAGES_PORT": "0"}
+        env |= {"API_PORT": "0", **settings}
         errors = self.place / f"stderr-{len(self._started)}"
         with errors.open("wb") as file:
             process = await asyncio.create_subprocess_exec(

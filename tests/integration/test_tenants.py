@@ -22,7 +22,7 @@ from telegram_assistant.stores.postgres.schema import metadata
 pytestmark = pytest.mark.integration
 
 NOBODY: frozenset[str] = frozenset()
-PRIVATE_TO_THE_SYSTEM = {"outbox", "model_results", "search_terms"}
+PRIVATE_TO_THE_SYSTEM = {"job_runs", "model_results", "outbox", "search_terms"}
 NUMBERS = count(1000)
 MADE_UP: dict[type, Any] = {
     UUID_COLUMN: uuid4,
@@ -60,8 +60,8 @@ def is_needed(column: Column[Any]) -> bool:
 
 
 def make_up(column: Column[Any]) -> Any:
-    if column.name in {"role", "album_kind"}:
-        return {"role": "member", "album_kind": "photo"}[column.name]
+    if column.name in (words := {"role": "member", "album_kind": "photo", "purpose": "invite"}):
+        return words[column.name]
     return next(make() for kind, make in MADE_UP.items() if isinstance(column.type, kind))
 
 
@@ -122,11 +122,12 @@ async def subscribe(world: World, connection: AsyncConnection, name: str, channe
 
 
 async def add_tenants_rows(world: World, connection: AsyncConnection, name: str) -> None:
-    keys = {"tenants": world.ids[name], "users": world.users[name]}
+    keys: dict[str, Any] = {"tenants": world.ids[name], "users": world.users[name]}
+    keys["posts"] = next(key[0] for key, seers in world.seen_by["posts"].items() if name in seers)
     for table in metadata.sorted_tables:
         others = {"users", "channels", "subscriptions", *PRIVATE_TO_THE_SYSTEM}
         if "tenant_id" in table.columns and table.name not in others:
-            await world.add(connection, table, frozenset({name}), **referring(table, keys))
+            keys[table.name] = await world.add(connection, table, frozenset({name}), **referring(table, keys))
 
 
 async def visible(connection: AsyncConnection, table: Table) -> set[tuple[Any, ...]]:

@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from telegram_assistant.domain.vision_budget import AT_ONCE, TOKENS_PER_DAY, Spent, day_of, next_day, refusal
 from telegram_assistant.errors import Fatal, Retry, Skip
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import VISION_BUDGET_REFUSED, VISION_BUDGET_SPENT
+from telegram_assistant.metrics import VISION_BUDGET_LIMIT, VISION_BUDGET_REFUSED, VISION_BUDGET_SPENT
 
 LEASE = 300.0  # seconds; longer than any call with its repetitions
 AWAY = 5.0  # seconds until Redis is asked again
@@ -109,6 +109,7 @@ class BudgetGate:
         chance: Callable[[], float] = _RANDOM.random,
     ) -> None:
         self._limit = tokens_per_day
+        VISION_BUDGET_LIMIT.set(tokens_per_day)
         self._at_once = at_once
         self._patience = patience
         self._lease = lease

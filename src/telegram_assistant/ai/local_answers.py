@@ -44,7 +44,7 @@ class Extractor:
         sentences = [
             (sentence[:_LONGEST_SENTENCE], passage)
             for passage in passages
-            for sentence in sentences_of(plain(passage.text))
+            for sentence in sentences_of(plain(_prose(passage.text)))
             if len(sentence) >= _SHORTEST
         ][:_MOST_CANDIDATES]
         if not asked or not sentences:
@@ -82,6 +82,15 @@ class Extractor:
         lemmas = {self._models.inflection.lemma(word) for word in words_of(text)}
         total = sum(max(0.0, weight) for weight in wanted.values())
         return sum(max(0.0, weight) for lemma, weight in wanted.items() if lemma in lemmas) / total if total else 0.0
+
+
+def _prose(text: str) -> str:
+    """Without lines of hashtags: they name what a post is about, and say nothing about it."""
+    return "\n".join(line for line in text.splitlines() if not _is_tags(line.split()))
+
+
+def _is_tags(words: Sequence[str]) -> bool:
+    return bool(words) and all(word.startswith("#") for word in words)
 
 
 def _merged(candidates: Sequence[_Candidate]) -> tuple[Sentence, ...]:

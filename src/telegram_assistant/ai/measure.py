@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from telegram_assistant.domain.understanding import Usage
 from telegram_assistant.errors import AssistantError
-from telegram_assistant.metrics import AI_LATENCY, AI_REQUESTS, AI_TOKENS
+from telegram_assistant.metrics import AI_COST, AI_LATENCY, AI_REQUESTS, AI_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ def measured(provider: str, ability: str, price: Price = FREE) -> Iterator[Spend
         outcome = type(exc).__name__.lower()
         raise
     finally:
+        usage = spending.usage()
         AI_REQUESTS.labels(provider, ability, outcome).inc()
-        AI_LATENCY.labels(provider, ability).observe(spending.usage().latency_ms / 1000)
+        AI_LATENCY.labels(provider, ability).observe(usage.latency_ms / 1000)
+        AI_COST.labels(provider, ability).inc(usage.cost)
         AI_TOKENS.labels(provider, ability, "in").inc(spending.tokens_in)
         AI_TOKENS.labels(provider, ability, "out").inc(spending.tokens_out)

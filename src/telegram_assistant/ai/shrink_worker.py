@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections.abc import Callable
 from io import BytesIO
 from typing import BinaryIO
 
@@ -31,11 +32,11 @@ def shrunk(content: bytes) -> bytes:
     return out.getvalue()
 
 
-def serve(files: BinaryIO, answers: BinaryIO) -> None:
+def serve(files: BinaryIO, answers: BinaryIO, make: Callable[[bytes], bytes]) -> None:
     while len(header := files.read(4)) == 4:
         content = files.read(int.from_bytes(header, "big"))
         try:
-            answer = PICTURE + shrunk(content)
+            answer = PICTURE + make(content)
         except Skip as exc:
             answer = NO_PICTURE + str(exc).encode()
         except MemoryError:
@@ -44,13 +45,14 @@ def serve(files: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def main() -> None:
+def run(make: Callable[[bytes], bytes]) -> None:
+    """Answer until stdin ends: with what `make` makes of a request, or why it raised Skip."""
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not mix with the answers
-    serve(sys.stdin.buffer, answers)
+    serve(sys.stdin.buffer, answers, make)
 
 
 if __name__ == "__main__":
-    main()
+    run(shrunk)

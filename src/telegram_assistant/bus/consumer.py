@@ -29,6 +29,7 @@ from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import STAGE_DURATION
 from telegram_assistant.names import stream
 from telegram_assistant.stores.outage import is_outage
+from telegram_assistant.tracing import TRACES
 
 BLOCK_MS = 1000  # shorter than the client's socket timeout
 NEWER_SECONDS = 60.0
@@ -259,6 +260,7 @@ class Consumer:
             outcomes = await self._outcomes(name, chunk)
             seconds = time.perf_counter() - began
             STAGE_DURATION.labels(self._stage.name).observe(seconds)
+            TRACES.batch(self._stage.name, name, chunk, outcomes, seconds)
             self._progress()
             share = seconds / len(chunk)
             earlier = before[start : start + self._stage.batch]

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from structlog.contextvars import bound_contextvars
+
 from telegram_assistant.domain.events import Event
 from telegram_assistant.errors import Reject, Retry, Skip
 
@@ -35,7 +37,8 @@ async def each(events: Sequence[E], work: Callable[[E], Awaitable[Done]], *, at_
     async def outcome(event: E) -> Outcome:
         async with places:
             try:
-                return await work(event)
+                with bound_contextvars(trace_id=event.trace_id):  # for what is logged on the way
+                    return await work(event)
             except (Retry, Skip, Reject) as exc:
                 return exc
 

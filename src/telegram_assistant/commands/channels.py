@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from telegram_assistant.app import join_demo
 from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.demo_role import join_demo
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.audit import Auditor

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.commands.session import with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stages import STAGES
+from telegram_assistant.stages.replay import replay as replay_letters
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters, Letter
 
 SHOWN = 80
@@ -75,19 +73,7 @@ def replay(ids: Ids = None, every: All = False, stage: OfStage = None) -> None:
 
     async def work(runtime: Runtime) -> int:
         letters = await _chosen(runtime, ids, every=every, stage=stage)
-        readable = [letter for letter in letters if isinstance(letter.payload, dict)]
-        for letter in readable:
-            waits = Waiting(
-                event=letter.event,
-                payload=msgspec.Raw(msgspec.json.encode(letter.payload)),
-                key=letter.key,
-                since=time.time(),
-                reason="replayed",
-            )
-            async with runtime.redis.pipeline(transaction=True) as pipe:
-                WaitingRoom(runtime.redis, letter.stage).put(pipe, waits, time.time())
-                await pipe.execute()
-        await DeadLetters(runtime.database).replayed([letter.id for letter in readable])
+        readable = await replay_letters(runtime.redis, DeadLetters(runtime.database), letters)
         for letter in letters:
             if letter not in readable:
                 console.print(f"{letter.id}: is no event and cannot be replayed; tga dead-letters drop {letter.id}")

@@ -10,16 +10,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sqlalchemy import text
 
 from telegram_assistant.commands.channels import find
 from telegram_assistant.commands.session import with_runtime
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.errors import Fatal
-from telegram_assistant.names import TELETHON_INGEST
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.steps import Recorded, Steps
+from telegram_assistant.stores.postgres.steps import Recorded, path_of
 
 console = Console()
 
@@ -45,15 +43,11 @@ def trace(
 
 async def _steps(runtime: Runtime, reference: str) -> list[Recorded]:
     found = await _post(runtime, reference)
-    statement = text("SELECT captured_at, posted_at FROM posts WHERE id = :id")
     async with runtime.database.connect() as connection:
-        row = (await connection.execute(statement, {"id": found})).one_or_none()
-    if row is None:
+        steps = await path_of(connection, found)
+    if not steps:
         raise Fatal(f"no post {reference} is stored; is its channel watched? (tga channels list)")
-    captured = Recorded(
-        TELETHON_INGEST, "done", f"posted {row.posted_at:%Y-%m-%d %H:%M:%S} UTC", "", 0.0, row.captured_at
-    )
-    return [captured, *await Steps(runtime.database).of(found)]
+    return steps
 
 
 async def _post(runtime: Runtime, reference: str) -> UUID:

@@ -220,6 +220,15 @@ def without_filters(text: str) -> str:
     return " ".join(_TOKEN.sub(kept, text[:LONGEST].translate(_QUOTES)).split())
 
 
+def filters_in(text: str) -> Iterator[tuple[str, str, str]]:
+    """The filters of a query as they are written, each with its field of `Filters` (or since, before) and its value."""
+    for token in _TOKEN.finditer(_SEPARATORS.sub(" ", text[:LONGEST]).translate(_QUOTES)):
+        name = _NAMES.get((token["name"] or "").casefold())
+        if name is not None:
+            value = token["quoted"] if token["quoted"] is not None else token["plain"]
+            yield token[0], name, value.strip('"')
+
+
 def words_in(text: str) -> Iterator[re.Match[str]]:
     """The words of a text where they stand, as the language and the index see them."""
     return _WORD.finditer(text)

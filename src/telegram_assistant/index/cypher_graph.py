@@ -11,7 +11,7 @@ from uuid import UUID
 from telegram_assistant.domain.understanding import Entity
 from telegram_assistant.index import cypher_put, cypher_read
 from telegram_assistant.index.cypher import NODES, Steps, key_of
-from telegram_assistant.index.graph import Neighbour, PostNode, Together
+from telegram_assistant.index.graph import Neighbour, PostNode, Thing, Together
 
 T = TypeVar("T")
 POSTS_AT_ONCE = 500  # in one transaction: memory and locks stay small
@@ -53,6 +53,11 @@ class CypherGraph(ABC):
 
     async def together(self, tenant_id: UUID, entity: Entity, *, limit: int = 10) -> list[Together]:
         return await self._read(partial(cypher_read.together, tenant_id, entity, limit))
+
+    async def holders(
+        self, tenant_id: UUID, thing: Thing, name: str, *, channels: Sequence[int], limit: int = 1000
+    ) -> list[UUID]:
+        return await self._read(partial(cypher_read.holders, tenant_id, thing, name, list(channels), limit))
 
     async def put_interests(self, tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -> None:
         await self._write(partial(cypher_put.put_interests, tenant_id, user_id, topics))

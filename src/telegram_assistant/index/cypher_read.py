@@ -8,7 +8,7 @@ from uuid import UUID
 
 from telegram_assistant.domain.understanding import Entity, EntityKind
 from telegram_assistant.index.cypher import NODES, Steps, key_of, whole
-from telegram_assistant.index.graph import Image, Neighbour, PostNode, Together, WebPage
+from telegram_assistant.index.graph import Image, Neighbour, PostNode, Thing, Together, WebPage
 
 MOST_HOLDERS = 1000  # what more posts than these hold says nothing about any two of them, and would cost much to follow
 
@@ -54,6 +54,11 @@ TOGETHER = """
 MATCH (e:Entity)<-[:MENTIONS]-(p:Post) WHERE e.key = $key MATCH (p)-[:MENTIONS]->(o:Entity) WHERE o.key <> $key
 RETURN o.kind AS kind, o.name AS name, count(p) AS posts ORDER BY posts DESC, name, kind LIMIT $limit
 """
+HOLDERS = """
+MATCH (n:{label})<-[:{relation}]-(p:Post) WHERE n.key = $key AND p.channel_id IN $channels
+RETURN p.posted_at AS at, p.id AS id ORDER BY at DESC, id LIMIT $limit
+"""
+HELD = {Thing.TAG: ("Tag", "TAGGED_AS"), Thing.TOPIC: ("Topic", "HAS_TOPIC"), Thing.ENTITY: ("Entity", "MENTIONS")}
 INTERESTS = "MATCH (u:User)-[r:INTERESTED_IN]->(t:Topic) WHERE u.key = $key RETURN t.name, r.weight"
 
 
@@ -114,6 +119,18 @@ def forwards(tenant_id: UUID, post_id: UUID, limit: int) -> Steps[list[UUID]]:
 def together(tenant_id: UUID, entity: Entity, limit: int) -> Steps[list[Together]]:
     rows = yield TOGETHER, {"key": key_of(tenant_id, entity.kind.value, entity.name), "limit": limit}
     return [Together(Entity(EntityKind(kind), name), posts) for kind, name, posts in whole(rows)]
+
+
+def holders(tenant_id: UUID, thing: Thing, name: str, channels: list[int], limit: int) -> Steps[list[UUID]]:
+    names = [(kind.value, name) for kind in EntityKind] if thing is Thing.ENTITY else [(name,)]
+    label, relation = HELD[thing]
+    statement = HOLDERS.format(label=label, relation=relation)
+    found: dict[str, Any] = {}
+    for parts in names if channels else ():
+        rows = yield statement, {"key": key_of(tenant_id, *parts), "channels": channels, "limit": limit}
+        found |= {post: at for at, post in whole(rows)}
+    newest = sorted(found, key=lambda post: (-found[post].timestamp(), post))
+    return [UUID(post) for post in newest[:limit]]
 
 
 def interests(tenant_id: UUID, user_id: UUID) -> Steps[dict[str, float]]:

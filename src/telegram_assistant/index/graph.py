@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -53,6 +54,14 @@ class PostNode:
     album_id: UUID | None = None
 
 
+class Thing(StrEnum):
+    """What posts share, and what leads from one to another."""
+
+    TAG = "tag"
+    TOPIC = "topic"
+    ENTITY = "entity"
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     """A post that shares something with another, and what."""
@@ -94,6 +103,12 @@ class Graph(Protocol):
         ...
 
     async def together(self, tenant_id: UUID, entity: Entity, *, limit: int = 10) -> list[Together]: ...
+
+    async def holders(
+        self, tenant_id: UUID, thing: Thing, name: str, *, channels: Sequence[int], limit: int = 1000
+    ) -> list[UUID]:
+        """Posts of these channels that have the tag or topic, or name the entity (of whatever kind), newest first."""
+        ...
 
     async def put_interests(self, tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -> None:
         """Replaces what the user was interested in; topic -> weight."""

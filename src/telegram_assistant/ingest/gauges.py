@@ -1,15 +1,30 @@
-"""Keeps the gauges about channels true between visits: coverage, unknown ids, ages."""
+"""Keeps the gauges about channels true between visits: coverage, unknown ids, ages, and who is there at all."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from redis.asyncio import Redis
+
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.metrics import COVERAGE, LAST_POST, LAST_SUCCESS, PROVEN_UP_TO, UNKNOWN_IDS, WATERMARK_AGE
+from telegram_assistant.metrics import (
+    CHANNEL_LABELS,
+    CHANNELS,
+    COVERAGE,
+    HWM_AGE,
+    LAST_POST,
+    LAST_SUCCESS,
+    PROVEN_UP_TO,
+    UNKNOWN_IDS,
+    WATERMARK_AGE,
+)
+from telegram_assistant.names import parse_hwm
 from telegram_assistant.stores.postgres.channels import Channels, Standing
+from telegram_assistant.stores.redis import time_from_text
 
 EVERY_SECONDS = 5.0
 LISTED = 100
@@ -18,19 +33,37 @@ LISTED = 100
 class Gauges:
     """A supervised job: one statement for all channels, now and then; and what it found, for health."""
 
-    def __init__(self, channels: Channels, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, channels: Channels, redis: Redis, *, clock: Callable[[], datetime]) -> None:
         self._channels = channels
+        self._redis = redis
         self._clock = clock
         self._standings: list[Standing] = []
 
     async def run(self, task: Task) -> None:
         task.ready()
         while True:
-            self._standings = await self._channels.standings()
-            for standing in self._standings:
-                show(standing, self._clock())
+            await self.look()
             task.progress()
             await asyncio.sleep(EVERY_SECONDS)
+
+    async def look(self) -> None:
+        before, self._standings = self._standings, await self._channels.standings()
+        now = self._clock()
+        for standing in self._standings:
+            show(standing, now)
+        ids = [standing.id for standing in self._standings]
+        CHANNEL_LABELS.forget({standing.id for standing in before}.difference(ids))
+        statuses = Counter(standing.status for standing in self._standings)
+        for status in {"active", "dead", *(standing.status for standing in before), *statuses}:
+            CHANNELS.labels(status).set(statuses[status])
+        await self._show_marks(ids, now)
+
+    async def _show_marks(self, ids: list[int], now: datetime) -> None:
+        """A mark stays behind when a parse does not end: its age must grow while nobody parses."""
+        marks = await self._redis.mget([parse_hwm(channel_id) for channel_id in ids]) if ids else []
+        for channel_id, found in zip(ids, marks, strict=True):
+            mark = time_from_text(found)
+            HWM_AGE.labels(channel_id).set(max(0.0, (now - mark).total_seconds()) if mark else 0.0)
 
     async def report(self) -> dict[str, Any]:
         """Totals, and the first channels by posts: what the page shows. As fresh as the last look."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 from random import Random
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +21,7 @@ from telegram_assistant.domain.media_rules import MediaRules, decide, extension_
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import FLOOD_JITTER_SECONDS, Backoff, Failure
+from telegram_assistant.domain.storage import Room
 from telegram_assistant.errors import AssistantError, Fatal, Skip
 from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.ingest.visits import Accounts
@@ -62,6 +63,12 @@ class DownloadRules:
     max_attempts: int = 5
 
 
+class Quotas(Protocol):
+    """What may still be stored."""
+
+    async def room(self, channel_id: int) -> Room: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Download:
     """What is needed for the files of one channel."""
@@ -71,6 +78,7 @@ class Download:
     tenant_id: UUID
     fresh: dict[int, Post | None]
     progress: Progress
+    room: Room
 
     def find(self, wanted: Wanted) -> Media:
         """The file with a reference that is valid now. Skip: it is not there any more."""
@@ -98,6 +106,7 @@ class MediaProcessor:
         rules: DownloadRules,
         clock: Callable[[], datetime],
         rng: Random | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._queue = queue
         self._channels = channels
@@ -105,6 +114,7 @@ class MediaProcessor:
         self._accounts = accounts
         self._rules = rules
         self._clock = clock
+        self._quotas = quotas
         self._rng = rng or Random()  # noqa: S311 - jitter, no secret
         self.wake = asyncio.Event()
 
@@ -179,9 +189,12 @@ class MediaProcessor:
         channel = await self._channels.get(channel_id)
         if channel is None or channel.status == "removed":
             raise Skip("the channel is not watched any more")
+        room = await self._quotas.room(channel_id) if self._quotas else Room()
+        if not room.takes(None):
+            raise Skip(room.reason)
         source, peer = await self._accounts.reader(channel, priority=Priority.REFRESH)
         fresh = await source.by_ids(peer, {wanted.message_id for wanted in files})
-        return Download(source, peer, channel.tenant_id or UUID(SYSTEM_TENANT), fresh, progress)
+        return Download(source, peer, channel.tenant_id or UUID(SYSTEM_TENANT), fresh, progress, room)
 
     async def _fetch(self, wanted: Wanted, download: Download, left: Left) -> SourceError | None:
         """Fetch one file and store what came of it; an error that will meet the channel's other files too."""
@@ -203,6 +216,8 @@ class MediaProcessor:
         verdict = decide(media, self._rules.media)  # the settings may have changed since the post was saved
         if verdict.status == "skipped":
             raise Skip(verdict.reason or "the settings do not allow it")
+        if not download.room.takes(media.size):
+            raise Skip(download.room.reason)
         try:
             async with asyncio.timeout(DOWNLOAD_SECONDS), aclosing(self._arriving(wanted, media, download)) as pieces:
                 file = await self._store.put(
@@ -210,6 +225,7 @@ class MediaProcessor:
                 )
         except TimeoutError as exc:
             raise Damaged(f"the file did not arrive within {DOWNLOAD_SECONDS:.0f} s") from exc
+        download.room.take(file.size)
         key = await self._queue.stored(wanted, file, media.mime or UNKNOWN_MIME)
         if key != file.key:
             await self._store.delete(file.key)  # the same bytes are kept already, with another ending or tenant

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from itertools import groupby
 from operator import itemgetter
+from time import perf_counter
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -13,6 +14,7 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.stores.postgres import outbox
 from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.tracing import TRACES
 
 MOST_BATCHES = 200  # a live post is one of its own,
 MOST_EVENTS = 1_000  # a page of a backfill hundreds
@@ -41,6 +43,7 @@ class Relay:
 
     async def step(self) -> int:
         """Publish some batches; how many. They are forgotten only after Redis has them."""
+        began = perf_counter()
         async with raw_transaction(self._database) as connection:
             batches = await outbox.take(connection, most=MOST_BATCHES, events=MOST_EVENTS)
             told = [(batch.event, await outbox.events_of(connection, batch)) for batch in batches]
@@ -51,4 +54,6 @@ class Relay:
             )
             if batches:
                 await outbox.forget(connection, batches)
+        for batch, (event, events) in zip(batches, told, strict=True):
+            TRACES.step("publish", batch.trace_id, perf_counter() - began, {"event": event, "events": len(events)})
         return len(batches)

@@ -34,6 +34,7 @@ from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.visits import Visitor, VisitRules
+from telegram_assistant.metrics import CHANNEL_LABELS
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
@@ -45,6 +46,7 @@ from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.rhythms import Rhythms
+from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.sealed import Sealer
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
@@ -229,6 +231,7 @@ async def start_ingest(runtime: Runtime) -> None:
             max_attempts=settings.media_retry_max,
         ),
         clock=clock,
+        quotas=Storage(runtime.database, default_mb=settings.storage_quota_mb),
     )
     holes = Backfill(
         channels,
@@ -241,7 +244,8 @@ async def start_ingest(runtime: Runtime) -> None:
     wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
     live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
     auditor = Auditor(channels, saver, pool, every_seconds=settings.audit_interval_hours * 3600, clock=clock)
-    gauges = Gauges(channels, clock=clock)
+    CHANNEL_LABELS.limit = settings.metrics_max_channels
+    gauges = Gauges(channels, runtime.redis, clock=clock)
     for name, job in (
         ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed).run),
         ("visits", visitor.run),

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from time import perf_counter
 from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -25,6 +26,7 @@ from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import albums, channels, outbox, posts
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
+from telegram_assistant.tracing import TRACES
 
 log = get_logger(__name__)
 
@@ -136,7 +138,7 @@ class Saver:
 
     async def save(self, reading: Reading) -> Saved:
         """Raises Skip when the channel is no longer there."""
-        now = self._clock()
+        now, began, trace_id = self._clock(), perf_counter(), uuid4().hex
         async with raw_transaction(self._database) as connection:
             channel = await channels.lock_channel(connection, reading.channel_id)
             if channel is None:
@@ -167,9 +169,12 @@ class Saver:
             gone = [post_id(reading.channel_id, message_id) for message_id in saved.deleted]
             published = [(POSTS_PARSED, told), (ALBUMS_PARSED, whole), (POSTS_DELETED, gone)]
             batches = [(event, ids) for event, ids in published if ids]
-            await outbox.remember(connection, batches, uuid4().hex, channel.tenant_id)
+            await outbox.remember(connection, batches, trace_id, channel.tenant_id)
         if told or whole or gone:
             self.committed.set()
+            about = {"channel_id": reading.channel_id, **{event: len(ids) for event, ids in batches}}
+            TRACES.parsed(trace_id, perf_counter() - began, about)
+            log.debug("saved", trace_id=trace_id, **about)
         if saved.late:
             LATE_POSTS.inc(len(saved.late))
             log.info("late_posts", channel_id=reading.channel_id, ids=[post.message_id for post in saved.late[:10]])

@@ -15,7 +15,7 @@ from telegram_assistant.domain.health_status import ParserStatus, SchedulerStatu
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.polling import Polling
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import CHANNELS_DUE, LAST_TICK, LOCK_ACQUIRED
+from telegram_assistant.metrics import CHANNELS_DUE, INTERVAL, LAST_TICK, LOCK_ACQUIRED
 from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.redis import time_from_text, time_to_text
@@ -45,6 +45,7 @@ class Scheduler:
         self._channels = channels
         self._redis = redis
         self._interval = timedelta(seconds=interval)
+        INTERVAL.set(interval)
         self._clock = clock
         self._due = due  # wakes this process's visitor
         self._watch = watch  # looks for unusual silence
@@ -67,6 +68,8 @@ class Scheduler:
                     last = time_from_text(await self._redis.get(SCHEDULER_LAST_TICK))
                     if last is None or self._clock() - last >= self._interval:
                         await self.tick()
+                    else:
+                        LAST_TICK.set(last.timestamp())  # of whoever ticked before us
                 task.progress()
                 await asyncio.sleep(min(self.lock.ttl / 3, self._interval.total_seconds(), 1.0))
         finally:

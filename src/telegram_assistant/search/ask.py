@@ -8,12 +8,16 @@ from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.ai.abilities import Answerer
+from telegram_assistant.ai.clean import has_cyrillic, sentences_of, words_of
+from telegram_assistant.ai.inflection import fold
 from telegram_assistant.domain.query import Note, without_filters
 from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.search.results import Hit, Results, Shown
+from telegram_assistant.search.steering import steers, without_steering
 
 MOST_POSTS = 12
 LONGEST_PASSAGE = 2_000  # characters
+ECHO = 0.6  # share of the question's words that make another question the same
 NOT_IN_YOUR_CHANNELS = "not in your channels"
 
 
@@ -57,19 +61,41 @@ class Asking:
         """The question may narrow where to look, as any query. Raises Retry when the model is away."""
         found = await self._search.search(tenant_id, question, limit=MOST_POSTS)
         posts = {str(hit.post.post_id): hit.post for hit in found.hits}
-        passages = [Passage(key=key, text=text) for key, text in map(_passage, found.hits) if text]
+        asked = without_filters(question)
+        passages = [Passage(key=key, text=text) for hit in found.hits for key, text in [_passage(hit, asked)] if text]
         told = Answered(looked_at=len(passages), notes=found.notes, without_meaning=found.without_meaning)
         if not passages:
             return told
-        answer = await self._answerer.answer(without_filters(question), passages)
+        answer = await self._answerer.answer(asked, passages)
         # Whatever a model claims: a sentence without a source that was given to it is none.
-        said = [(one.text, [key for key in dict.fromkeys(one.sources) if key in posts]) for one in answer.sentences]
-        return _numbered(told, [(text, keys) for text, keys in said if text.strip() and keys], posts)
+        given = {passage.key: passage.text for passage in passages}
+        said = [(one.text, [key for key in dict.fromkeys(one.sources) if key in given]) for one in answer.sentences]
+        return _numbered(told, [one for one in said if _stands(*one, asked, given)], posts)
 
 
-def _passage(hit: Hit) -> tuple[str, str]:
-    text = "\n\n".join(passage.text for passage in hit.post.passages)
-    return str(hit.post.post_id), text[:LONGEST_PASSAGE]
+def _passage(hit: Hit, question: str) -> tuple[str, str]:
+    text = without_steering("\n\n".join(passage.text[:LONGEST_PASSAGE] for passage in hit.post.passages))
+    told = [one for one in sentences_of(text) if not _echoes(one, question)]
+    return str(hit.post.post_id), "\n".join(told)[:LONGEST_PASSAGE]
+
+
+def _echoes(sentence: str, question: str) -> bool:
+    """The question itself fits it best of all, and answers nothing."""
+    asked = {fold(word) for word in words_of(question)}
+    same = asked & {fold(word) for word in words_of(sentence)}
+    return is_question(sentence) and len(same) >= ECHO * len(asked)
+
+
+def is_question(sentence: str) -> bool:
+    return sentence.rstrip(" \"'»”)\n").endswith("?")
+
+
+def _stands(text: str, keys: Sequence[str], question: str, given: dict[str, str]) -> bool:
+    """It has sources, and is in their language or in that of the question: in a third one nothing can be checked."""
+    if not text.strip() or not keys or steers(text) or is_question(text):
+        return False
+    alphabet = has_cyrillic(text)
+    return alphabet == has_cyrillic(question) or any(alphabet == has_cyrillic(given[key]) for key in keys)
 
 
 def _numbered(told: Answered, said: Sequence[tuple[str, Sequence[str]]], posts: dict[str, Shown]) -> Answered:

@@ -74,6 +74,16 @@ class Candidate:
     ranks: Sequence[float]
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """That a document was written: the last time, and the first."""
+
+    post_id: UUID
+    changed_at: datetime
+    indexed_at: datetime
+    posted_at: datetime
+
+
 def make_document(source: Source, lexicon: Lexicon) -> Document:
     """Takes a millisecond or so; words that were not met before take longer."""
     lexemes = lexicon.lexemes(source.parts)
@@ -88,7 +98,7 @@ def make_document(source: Source, lexicon: Lexicon) -> Document:
         album_id=source.album_id,
         language=source.language,
         tags=tuple(tag.casefold() for tag in source.tags),
-        topics=source.topics,
+        topics=tuple(topic.casefold() for topic in source.topics),
         has=source.has,
         marks=source.marks,
         deleted=Mark.DELETED in source.marks,

@@ -90,6 +90,7 @@ class Hit:
     by_words: bool
     by_meaning: bool
     album: tuple[UUID, ...] = ()  # all posts of its album, in their order
+    pictures: tuple[str, ...] = ()  # SHA-256 of its photos, those of its album too
     tellers: tuple[Teller, ...] = ()  # empty: only this post does
 
 
@@ -100,6 +101,7 @@ class Facet:
     value: str
     posts: int
     title: str = ""  # of a channel
+    name: str = ""  # how a query calls a channel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
+from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.names import ALERTS_LOCK
+from telegram_assistant.search.alerts import LOCK_TTL, Alerts
 from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.meaning import Meaning
+from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.service import Search
+from telegram_assistant.search.webhooks import Webhooks
+from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.search_alerts import SearchAlerts
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+from telegram_assistant.stores.sealed import Sealer
 
 
 def open_search(
@@ -34,6 +44,30 @@ def open_search(
         owners=owners_for,
         meaning=meaning,
         why_without=why_without,
+    )
+
+
+def open_alerts(
+    database: AsyncEngine,
+    redis: Redis,
+    sealer: Sealer,
+    webhooks: Webhooks,
+    *,
+    owner: str,
+    lexicon: Lexicon | None = None,
+) -> Alerts:
+    """`owner`: this process, for the lock. To be called where an event loop runs."""
+    documents, posts = SearchDocuments(database), SearchPosts(database)
+    return Alerts(
+        SavedSearches(database),
+        SearchAlerts(database),
+        documents,
+        posts,
+        Planner(documents, posts, lexicon or Lexicon(Inflection())),
+        webhooks,
+        sealer,
+        redis,
+        Lock(redis, ALERTS_LOCK, owner, ttl=LOCK_TTL, monotonic=asyncio.get_running_loop().time),
     )
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.domain.query import Note, Query, Trouble, parse_query
+from telegram_assistant.domain.query import Query, parse_query
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Where
 from telegram_assistant.log import get_logger
@@ -17,7 +17,8 @@ from telegram_assistant.search.documents import Candidate
 from telegram_assistant.search.lexemes import Lexicon, any_of, quoted
 from telegram_assistant.search.meaning import Meaning, where_of
 from telegram_assistant.search.paging import Cursor, digest_of, read_cursor
-from telegram_assistant.search.plan import Counts, Either, Plan, keys_of, make_plan
+from telegram_assistant.search.plan import Counts, Either, Plan
+from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.ranking import Ranked, order, rank
 from telegram_assistant.search.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
 from telegram_assistant.search.signatures import band_keys, same_story
@@ -55,20 +56,13 @@ class Posts(Protocol):
 
     async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]: ...
 
-    async def titles(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, str]: ...
+    async def names(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, tuple[str, str]]: ...
 
     async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]: ...
 
     async def albums(self, tenant_id: UUID, album_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]: ...
 
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """The channels that a tenant sees, those of them to look in, and remarks on those that there are not."""
-
-    visible: tuple[int, ...]
-    channels: tuple[int, ...]
-    notes: tuple[Note, ...] = ()
+    async def pictures(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, tuple[str, ...]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +91,7 @@ class Search:
         self._documents = documents
         self._posts = posts
         self._lexicon = lexicon
+        self._planner = Planner(documents, posts, lexicon)
         self._clock = clock
         self._owners = owners
         self._meaning = meaning
@@ -119,8 +114,8 @@ class Search:
         query = parse_query(text, now=at.as_of.astimezone(zone or UTC))
         if not query.clauses:
             sort = Sort.NEWEST
-        scope, counts = await asyncio.gather(self._scope(tenant_id, query), self._counts(query))
-        plan = await asyncio.to_thread(make_plan, query, self._lexicon, counts, scope.channels)
+        planned = await self._planner.plan(tenant_id, query)
+        plan = planned.plan
         # On the first page everything counts, whatever the clocks of other machines say.
         as_of = at.as_of if cursor else None
         if sort is Sort.NEWEST:
@@ -131,7 +126,7 @@ class Search:
         page = rest[: max(1, min(limit, MOST_HITS))]
         marker = await asyncio.to_thread(Marker.of, query, self._lexicon)
         hits, counted = await asyncio.gather(
-            self._hits(tenant_id, page, Plan(channels=scope.visible, deleted=plan.deleted), marker),
+            self._hits(tenant_id, page, Plan(channels=planned.visible, deleted=plan.deleted), marker),
             self._facets(tenant_id, found.stories if cursor is None else ()),
         )
         return Results(
@@ -139,7 +134,7 @@ class Search:
             found=len(found.stories),
             facets=counted,
             cursor=_next(at, found, page, more=len(rest) > len(page)),
-            notes=(*query.notes, *scope.notes),
+            notes=(*query.notes, *planned.notes),
             without_meaning=found.without_meaning,
         )
 
@@ -159,26 +154,6 @@ class Search:
         others = [one for one in known if own is None or not _belong_together(one, own)]
         marker = Marker.of(Query(), self._lexicon)
         return await self._hits(tenant_id, fold(rank(others, (), near))[:limit], plan, marker)
-
-    async def _scope(self, tenant_id: UUID, query: Query) -> _Scope:
-        visible = await self._posts.channels(tenant_id)
-        names = (*query.only.channels, *query.without.channels)
-        if not names:
-            return _Scope(visible, visible)
-        known = await self._posts.named(tenant_id, names)
-        only = {known[name] for name in query.only.channels if name in known}
-        without = {known[name] for name in query.without.channels if name in known}
-        wanted = only if query.only.channels else visible
-        return _Scope(
-            visible,
-            tuple(one for one in visible if one in wanted and one not in without),
-            tuple(Note(Trouble.NO_SUCH_CHANNEL, name) for name in names if name not in known),
-        )
-
-    async def _counts(self, query: Query) -> Counts:
-        # Morphology in a thread: the first word of all loads the dictionary.
-        keys = await asyncio.to_thread(keys_of, query, self._lexicon)
-        return await self._documents.counts(sorted(keys))
 
     async def _newest(self, plan: Plan, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> _Found:
         """Posts with all words, or without any, in the order of time."""
@@ -218,9 +193,12 @@ class Search:
     async def _hits(self, tenant_id: UUID, page: Sequence[Story], everywhere: Plan, marker: Marker) -> tuple[Hit, ...]:
         told = await self._tellers(page, everywhere)
         ids = {one.post_id for story, others in zip(page, told, strict=True) for one in (*story.candidates, *others)}
-        shown = await self._posts.posts(tenant_id, sorted(ids))
         album_ids = {album_id for story in page if (album_id := story.best.candidate.album_id)}
-        albums = await self._posts.albums(tenant_id, sorted(album_ids))
+        shown, albums = await asyncio.gather(
+            self._posts.posts(tenant_id, sorted(ids)), self._posts.albums(tenant_id, sorted(album_ids))
+        )
+        parts = [part for story in page for part in _parts(story, albums)]
+        pictures = await self._posts.pictures(tenant_id, parts)
         # What is gone, or hidden, since the index was asked, is left out.
         pairs = [(story, others) for story, others in zip(page, told, strict=True) if _id(story) in shown]
         snippets = await asyncio.to_thread(lambda: [snippet(shown[_id(story)].passages, marker) for story, _ in pairs])
@@ -232,6 +210,7 @@ class Search:
                 by_words=story.best.by_words,
                 by_meaning=story.best.by_meaning,
                 album=albums.get(story.best.candidate.album_id or UUID(int=0), ()),
+                pictures=tuple(one for part in _parts(story, albums) for one in pictures.get(part, ())),
                 tellers=_tellers(story, others, shown),
             )
             for (story, others), piece in zip(pairs, snippets, strict=True)
@@ -253,9 +232,9 @@ class Search:
         found = await self._documents.facets([story.best.candidate.post_id for story in stories])
         commonest = {kind: tuple(Facet(*one) for one in values[:MOST_FACETS]) for kind, values in found.items()}
         channels = commonest.pop("channels", ())
-        titles = await self._posts.titles(tenant_id, [int(facet.value) for facet in channels])
-        named = tuple(replace(facet, title=titles.get(int(facet.value), "")) for facet in channels)
-        return Facets(channels=named, **commonest)
+        names = await self._posts.names(tenant_id, [int(facet.value) for facet in channels])
+        named = [(facet, *names[int(facet.value)]) for facet in channels if int(facet.value) in names]
+        return Facets(channels=tuple(replace(one, title=title, name=name) for one, title, name in named), **commonest)
 
 
 def _next(at: Cursor, found: _Found, page: Sequence[Story], *, more: bool) -> str | None:
@@ -266,6 +245,12 @@ def _next(at: Cursor, found: _Found, page: Sequence[Story], *, more: bool) -> st
 
 def _id(story: Story) -> UUID:
     return story.best.candidate.post_id
+
+
+def _parts(story: Story, albums: dict[UUID, tuple[UUID, ...]]) -> tuple[UUID, ...]:
+    """The post, or all posts of its album."""
+    candidate = story.best.candidate
+    return albums.get(candidate.album_id or UUID(int=0), (candidate.post_id,))
 
 
 def _in_time(candidate: Candidate) -> Ranked:

@@ -92,8 +92,8 @@ class Entry:
             channel_id=self.channel_id,
             posted_at=self.post.posted_at,
             language=str(self.tags_row.get("language", "")),
-            tags=self.tags,
-            topics=self.topics,
+            tags=tuple(tag.casefold() for tag in self.tags),  # as queries have them
+            topics=tuple(topic.casefold() for topic in self.topics),
             has=self.has,
             album_id=self.post.album_id,
             forwarded=bool(self.post.details.get("forward")),

@@ -118,7 +118,15 @@ class Stores:
         )
 
 
-async def start_worker(runtime: Runtime) -> None:
+@dataclass(frozen=True)
+class Pipeline:
+    """What the stages work with, for whoever runs in the same process: embedded indexes belong to one process."""
+
+    indexes: Indexes
+    models: Models
+
+
+async def start_worker(runtime: Runtime) -> Pipeline:
     """Build and start every stage."""
     stores = Stores.of(runtime)
     local = LocalVision(find_trained_data(runtime.settings.tessdata_prefix), nsfw=runtime.settings.vision_nsfw_enabled)
@@ -162,6 +170,7 @@ async def start_worker(runtime: Runtime) -> None:
         relay = Relay(runtime.database, Publisher(runtime.redis), saver.committed)
         await runtime.start_task("relay", relay.run, patience=PATIENCE)
     _report(runtime, observer, models, local)
+    return Pipeline(indexes, models)
 
 
 def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVision) -> None:

@@ -21,6 +21,7 @@ from telegram_assistant.domain.media_rules import media_key
 from telegram_assistant.errors import Fatal, Retry, Skip
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore.store import S3Config
 
 INCOMING = "incoming"  # what has no SHA-256 yet
@@ -101,11 +102,12 @@ class MediaStore:
         await self._settle(temporary, key, size)
         return StoredFile(digest.hexdigest(), size, key)
 
-    async def stream(self, key: str) -> AsyncIterator[bytes]:
-        """A file's bytes in pieces; Skip when it is not there."""
+    async def stream(self, key: str, *, part: tuple[int, int] | None = None) -> AsyncIterator[bytes]:
+        """A file's bytes in pieces, or those from `part[0]` up to `part[1]`; Skip when it is not there."""
+        options: GetOptions = {"range": part} if part is not None else {}
         with self._translated("read from"):
             try:
-                found = await obstore.get_async(self._store, key)
+                found = await obstore.get_async(self._store, key, options=options)
             except FileNotFoundError as exc:
                 raise Skip(f"{key} is not in the media store") from exc
             async for piece in found.stream(min_chunk_size=READ_PIECE):

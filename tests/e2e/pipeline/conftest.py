@@ -235,6 +235,7 @@ async def house(folder: Path, database: AsyncEngine, redis: Redis) -> AsyncItera
         "PARSER_SCHEDULER_INTERVAL_SEC": "1",
         "INGEST_HEALTH_PORT": "0",
         "WORKER_HEALTH_PORT": "0",
+        "API_PORT": "0",
         "INGEST_LEASE_SEC": "4",
         "WORKER_LEASE_SEC": "2",
         "COLUMNS": "300",

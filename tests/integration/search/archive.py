@@ -79,6 +79,26 @@ class Archive:
         await self.index(source)
         return source.post_id
 
+    async def picture(self, post: UUID, sha256: str, *, words: str = "") -> None:
+        """A stored photo; `words`: what was read on it."""
+        await self.run(
+            "INSERT INTO media_objects (sha256, mime, size, storage_key) VALUES (:sha, 'image/jpeg', 1, :sha)",
+            sha=sha256,
+        )
+        await self.run(
+            "INSERT INTO post_media (post_id, position, kind, sha256, status)"
+            " VALUES (:post, 0, 'photo', :sha, 'stored')",
+            post=post,
+            sha=sha256,
+        )
+        if words:
+            await self.run(
+                "INSERT INTO picture_results (sha256, identity, bands, data) VALUES (:sha, '', '{}',"
+                " jsonb_build_object('description', '', 'ocr', jsonb_build_object('text', CAST(:words AS text))))",
+                sha=sha256,
+                words=words,
+            )
+
     def source(
         self,
         number: int,

@@ -63,6 +63,10 @@ class Library:
             posted_at=POSTED,
             language=fields.get("language", ""),
             has=fields.get("has", ()),
+            tags=fields.get("tags", ()),
+            topics=fields.get("topics", ()),
+            forwarded="forwarded" in fields.get("marks", ()),
+            edited="edited" in fields.get("marks", ()),
         )
         await self.meaning.vectors.open(owner, self.model)
         await self.meaning.vectors.put(owner, self.model, [point])
@@ -140,6 +144,35 @@ async def test_every_filter_holds_for_meaning_too(library: Library, query: str) 
     search = library.search()
     assert numbers(await search.search(SYSTEM, "rocket launch"))[0] == 3
     assert 3 not in numbers(await search.search(SYSTEM, query))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "rocket launch tag:космос",
+        "rocket launch tag:Космос -tag:спорт",
+        "rocket launch topic:science topic:sport",
+        "rocket launch lang:ru has:photo",
+        "rocket launch is:forwarded -is:edited",
+        "rocket launch channel:@daily_news after:2026-10-01 before:2026-12-01",
+        "rocket launch OR =стартовала",
+    ],
+)
+async def test_what_fits_the_filters_is_found_by_meaning(library: Library, query: str) -> None:
+    """The vector index has no other words for tags, topics and marks than queries have."""
+    await library.post(
+        9,
+        "Аппарат отправился в полёт и вышел на орбиту, сообщает агентство космонавтики",
+        language="ru",
+        has=("photo",),
+        tags=("космос",),
+        topics=("science",),
+        marks=("forwarded",),
+    )
+    found = await library.search().search(SYSTEM, query)
+    assert {3, 9} & set(numbers(found)), query
+    if "OR" not in query and "channel:" not in query and "lang:" not in query:
+        assert [hit.by_meaning for hit in found.hits if hit.post.message_id == 9] == [True]
 
 
 async def test_similar_posts(library: Library) -> None:

@@ -155,9 +155,9 @@ async def test_snippets_show_where_the_words_are(search: Search) -> None:
 @pytest.mark.usefixtures("posts")
 async def test_facets(search: Search) -> None:
     facets = (await search.search(SYSTEM, "")).facets
-    assert [(one.value, one.title, one.posts) for one in facets.channels] == [
-        (str(NEWS), "Daily_News", 5),
-        (str(SPORT), "Sport", 2),
+    assert [(one.value, one.title, one.name, one.posts) for one in facets.channels] == [
+        (str(NEWS), "Daily_News", "@daily_news", 5),
+        (str(SPORT), "Sport", "@sport", 2),
     ]
     assert [(one.value, one.posts) for one in facets.has] == [("photo", 3), ("link", 2)]
     assert [(one.value, one.posts) for one in facets.languages] == [("ru", 3), ("en", 1)]
@@ -230,8 +230,11 @@ async def test_an_album_is_one_hit(search: Search, archive: Archive) -> None:
             post=post,
             place=place,
         )
+    await archive.picture(posts[2], "a" * 64)
+    await archive.picture(posts[0], "b" * 64)
     [hit] = (await search.search(SYSTEM, "парад")).hits
     assert hit.album == tuple(posts)
+    assert hit.pictures == ("b" * 64, "a" * 64)
     assert len((await search.search(SYSTEM, "")).hits) == 1
 
 

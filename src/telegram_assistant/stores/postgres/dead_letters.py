@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.letters import DeadLetter
 from telegram_assistant.domain.text import clean_text
+from telegram_assistant.stores.postgres.database import as_tenant
 from telegram_assistant.stores.postgres.jsonb import as_jsonb
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
@@ -87,6 +88,36 @@ class DeadLetters:
         async with self._database.begin() as connection:
             result = await connection.execute(text("DELETE FROM dead_letters WHERE id = ANY(:ids)"), {"ids": list(ids)})
         return int(result.rowcount)
+
+
+class OwnLetters:
+    """The letters of one tenant, as its admins see them: read under row-level security."""
+
+    def __init__(self, database: AsyncEngine, tenant_id: UUID) -> None:
+        self._database = database
+        self._tenant_id = tenant_id
+
+    async def page(self, *, stage: str | None = None, limit: int, before: int | None = None) -> list[Letter]:
+        """Those that nobody has replayed, newest first; `before` is the last of the page before."""
+        statement = text(
+            f"SELECT {_COLUMNS} FROM dead_letters WHERE {_OPEN} AND (CAST(:stage AS text) IS NULL OR stage = :stage)"
+            " AND (CAST(:before AS bigint) IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit"
+        )
+        values = {"stage": stage, "before": before, "limit": limit}
+        async with as_tenant(self._database, self._tenant_id) as connection:
+            return [Letter(*row) for row in await connection.execute(statement, values)]
+
+    async def get(self, number: int) -> Letter | None:
+        statement = text(f"SELECT {_COLUMNS} FROM dead_letters WHERE id = :id")
+        async with as_tenant(self._database, self._tenant_id) as connection:
+            row = (await connection.execute(statement, {"id": number})).first()
+        return None if row is None else Letter(*row)
+
+    async def counts(self) -> dict[str, int]:
+        """Open ones by stage."""
+        statement = text(f"SELECT stage, count(*) AS letters FROM dead_letters WHERE {_OPEN} GROUP BY stage")
+        async with as_tenant(self._database, self._tenant_id) as connection:
+            return {row.stage: int(row.letters) for row in await connection.execute(statement)}
 
 
 def _values(letter: DeadLetter) -> dict[str, object]:

@@ -45,6 +45,7 @@ class MediaUsage:
     stored: int = 0
     skipped: int = 0
     failed: int = 0
+    evicted: int = 0  # given up, and fetched again when somebody wants them
     objects: int = 0
     bytes: int = 0
 
@@ -100,7 +101,8 @@ class MediaQueue:
             "UPDATE post_media m SET status = 'stored', sha256 = o.sha256, reason = NULL, next_attempt_at = NULL"
             " FROM post_versions v, jsonb_to_recordset(v.media) AS old(file_id text, sha256 text), media_objects o"
             " WHERE v.post_id = ANY(:posts) AND m.post_id = v.post_id AND m.file_id = old.file_id"
-            " AND o.sha256 = old.sha256 AND m.status = 'pending' AND m.next_attempt_at = ANY(:leases)"
+            " AND o.sha256 = old.sha256 AND o.evicted_at IS NULL"
+            " AND m.status = 'pending' AND m.next_attempt_at = ANY(:leases)"
             " RETURNING m.post_id, m.position"
         )
         values = {"posts": [one.post_id for one in edited], "leases": [one.leased_until for one in edited]}
@@ -113,13 +115,18 @@ class MediaQueue:
         """Remember the file and that the post has it; the key under which it is kept, which may be an older one."""
         remember = text(
             "INSERT INTO media_objects (sha256, mime, size, storage_key) VALUES (:sha256, :mime, :size, :key)"
-            " ON CONFLICT (sha256) DO NOTHING"
+            " ON CONFLICT (sha256) DO UPDATE SET storage_key = excluded.storage_key, created_at = now(),"
+            " evicted_at = NULL WHERE media_objects.evicted_at IS NOT NULL RETURNING xmax <> 0 AS back"
+        )
+        others = text(
+            "UPDATE post_media SET status = 'stored', reason = NULL WHERE sha256 = :sha256 AND status = 'evicted'"
         )
         kept = text("SELECT storage_key FROM media_objects WHERE sha256 = :sha256")
         values = {"sha256": file.sha256, "mime": mime, "size": file.size, "key": file.key}
         changed = _changing("status = 'stored', sha256 = :sha256, reason = NULL, next_attempt_at = NULL")
         async with self._database.begin() as connection:
-            await connection.execute(remember, values)
+            if (await connection.execute(remember, values)).scalar():
+                await connection.execute(others, {"sha256": file.sha256})  # all who had it have it again
             key = str((await connection.execute(kept, {"sha256": file.sha256})).scalar_one())
             # Without the row the object stays known: an older version of a post may show it.
             settled = await connection.execute(changed, {**_identity(wanted), "sha256": file.sha256})
@@ -168,7 +175,9 @@ class MediaQueue:
 
     async def usage(self) -> MediaUsage:
         files = text("SELECT status, count(*) AS files FROM post_media GROUP BY status")
-        objects = text("SELECT count(*) AS objects, coalesce(sum(size), 0) AS bytes FROM media_objects")
+        objects = text(
+            "SELECT count(*) AS objects, coalesce(sum(size), 0) AS bytes FROM media_objects WHERE evicted_at IS NULL"
+        )
         async with self._database.connect() as connection:
             counts = {row.status: int(row.files) for row in await connection.execute(files)}
             held = (await connection.execute(objects)).one()

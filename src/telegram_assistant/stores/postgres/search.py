@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -16,7 +17,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.names import INDEXING
-from telegram_assistant.search.documents import VERSION, Candidate, Document
+from telegram_assistant.search.documents import VERSION, Candidate, Changed, Document
 from telegram_assistant.search.plan import Counts, Plan
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.search_sql import Statement, months_between
@@ -32,7 +33,7 @@ _COLUMNS = (
     *("signature bytea", "words tsvector", "forms tsvector", "digest text", "version integer"),
 )
 _NAMES = tuple(column.split()[0] for column in _COLUMNS)
-_NEW = ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
+_NEW = ", ".join([*(f"{name} = excluded.{name}" for name in _NAMES[1:]), "changed_at = clock_timestamp()"])
 # A post that was deleted meanwhile has no document; the row is locked against it until we are done.
 _PUT = f"""
 INSERT INTO search_documents AS d ({", ".join(_NAMES)})
@@ -69,6 +70,10 @@ SELECT kind, value, count(*) AS posts FROM search_documents d CROSS JOIN LATERAL
   UNION ALL SELECT 'tags', unnest(d.tags) UNION ALL SELECT 'topics', unnest(d.topics)
   UNION ALL SELECT 'has', unnest(d.has)) v
 WHERE d.post_id = ANY($1::uuid[]) AND value <> '' GROUP BY kind, value ORDER BY posts DESC, value
+"""
+_CHANGED = """
+SELECT post_id, changed_at, indexed_at, posted_at FROM search_documents
+WHERE (changed_at, post_id) > ($1, $2) AND posted_at >= $3 ORDER BY changed_at, post_id LIMIT $4
 """
 
 
@@ -156,6 +161,32 @@ class SearchDocuments:
             await connection.execute(_SETTINGS)
             rows = await connection.fetch(statement.text(), *statement.values)
         return [Candidate(*row) for row in rows]
+
+    async def matching(self, plan: Plan, post_ids: Sequence[UUID]) -> list[Candidate]:
+        """Those of these posts that have all words of the query, too."""
+        if not post_ids or not plan.channels:
+            return []
+        statement = Statement(replace(plan, ways=plan.ways[:1], scored=()))
+        statement.where.append(f"post_id = ANY({statement.bind(list(post_ids), 'uuid[]')})")
+        statement.look_up([])
+        async with raw_transaction(self._database) as connection:
+            await connection.execute(_SETTINGS)
+            rows = await connection.fetch(statement.text("ORDER BY posted_at, post_id"), *statement.values)
+        return [Candidate(*row) for row in rows]
+
+    async def changed(
+        self, since: datetime, *, posted_after: datetime, after: Changed | None, limit: int
+    ) -> list[Changed]:
+        """Documents that were written since then, in that order; `after`: those that come after this one."""
+        async with raw_transaction(self._database) as connection:
+            moment, post_id = (after.changed_at, after.post_id) if after else (since, UUID(int=0))
+            rows = await connection.fetch(_CHANGED, moment, post_id, posted_after, limit)
+        return [Changed(*row) for row in rows]
+
+    async def last_change(self) -> datetime | None:
+        async with raw_transaction(self._database) as connection:
+            found: datetime | None = await connection.fetchval("SELECT max(changed_at) FROM search_documents")
+        return found
 
     async def facets(self, post_ids: Sequence[UUID]) -> dict[str, list[tuple[str, int]]]:
         """By kind the values of these posts, the commonest first."""

@@ -29,6 +29,10 @@ _ALBUMS = """
 SELECT i.group_id, array_agg(i.post_id ORDER BY i.position) AS posts FROM media_group_items i
 WHERE i.group_id = ANY(:ids) GROUP BY i.group_id
 """
+_PICTURES = """
+SELECT post_id, array_agg(sha256 ORDER BY position) AS pictures FROM post_media
+WHERE post_id = ANY(:ids) AND kind = 'photo' AND sha256 IS NOT NULL AND status <> 'evicted' GROUP BY post_id
+"""
 
 
 class SearchPosts:
@@ -53,11 +57,14 @@ class SearchPosts:
                     found[name] = row.id
         return found
 
-    async def titles(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, str]:
-        statement = text("SELECT id, title FROM channels WHERE id = ANY(:ids)")
+    async def names(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Their titles, and how a query calls them."""
+        statement = text(
+            "SELECT id, title, coalesce('@' || username, id::text) AS name FROM channels WHERE id = ANY(:ids)"
+        )
         async with as_tenant(self._database, tenant_id) as connection:
             rows = await connection.execute(statement, {"ids": list(channel_ids)})
-            return {row.id: row.title for row in rows}
+            return {row.id: (row.title, row.name) for row in rows}
 
     async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]:
         """Those that the tenant may see."""
@@ -74,6 +81,14 @@ class SearchPosts:
         async with as_tenant(self._database, tenant_id) as connection:
             rows = await connection.execute(text(_ALBUMS), {"ids": list(album_ids)})
             return {row.group_id: tuple(row.posts) for row in rows}
+
+    async def pictures(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, tuple[str, ...]]:
+        """SHA-256 of the photos that are stored, in their order."""
+        if not post_ids:
+            return {}
+        async with as_tenant(self._database, tenant_id) as connection:
+            rows = await connection.execute(text(_PICTURES), {"ids": list(post_ids)})
+            return {row.post_id: tuple(row.pictures) for row in rows}
 
 
 def _named(name: str) -> tuple[Any, dict[str, Any]]:

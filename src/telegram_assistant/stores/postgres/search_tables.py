@@ -47,7 +47,8 @@ search_documents = Table(
     Column("forms", TSVECTOR, nullable=False, server_default=text("''")),
     Column("digest", Text, nullable=False, server_default=""),  # of all that it was made from
     Column("version", Integer, nullable=False, server_default=text("0")),  # of the code that made it
-    Column("indexed_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("indexed_at", DateTime(timezone=True), nullable=False, server_default=func.now()),  # first
+    Column("changed_at", DateTime(timezone=True), nullable=False, server_default=func.now()),  # last
     # Without a list of pending entries, which every search would have to read through.
     Index(
         "ix_search_documents_words_forms",
@@ -58,6 +59,7 @@ search_documents = Table(
     ),
     Index(None, "posted_at", "post_id"),
     Index(None, "channel_id", "posted_at"),
+    Index(None, "changed_at", "post_id"),
 )
 
 # In how many documents a word stands; the empty word: how many documents there are. Counted now and then.

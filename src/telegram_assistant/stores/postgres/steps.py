@@ -8,14 +8,16 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.bus.letters import Step
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.names import INDEXING, VISION_ANALYSIS
+from telegram_assistant.names import INDEXING, TELETHON_INGEST, VISION_ANALYSIS
 from telegram_assistant.stores.postgres.database import raw_transaction
 
 LONGEST_NOTE = 500
+
+_OF = "SELECT stage, outcome, note, trace_id, duration_ms, at FROM post_steps WHERE post_id = :post ORDER BY at"
 
 # A step about words that the post no longer has does not hide the one about those that it has; of several in one batch
 # the last counts. In one order, so that two processes do not wait for each other.
@@ -91,11 +93,8 @@ class Steps:
 
     async def of(self, post_id: UUID) -> list[Recorded]:
         """In the order in which they happened."""
-        statement = text(
-            "SELECT stage, outcome, note, trace_id, duration_ms, at FROM post_steps WHERE post_id = :post ORDER BY at"
-        )
         async with self._database.connect() as connection:
-            return [Recorded(*row) for row in await connection.execute(statement, {"post": post_id})]
+            return [Recorded(*row) for row in await connection.execute(text(_OF), {"post": post_id})]
 
     async def missing(self, stage: str, *, since: datetime, before: datetime, limit: int) -> list[UUID]:
         """Posts that should have been through a stage by now, and wait nowhere."""
@@ -114,3 +113,14 @@ class Steps:
         statement = text("INSERT INTO outbox (event, ids, trace_id) VALUES (:event, :ids, :trace)")
         async with self._database.begin() as connection:
             await connection.execute(statement, {"event": event, "ids": list(post_ids), "trace": trace_id})
+
+
+async def path_of(connection: AsyncConnection, post_id: UUID) -> list[Recorded]:
+    """From the capture on, as far as the connection may see it; empty: there is no such post."""
+    statement = text("SELECT captured_at, posted_at FROM posts WHERE id = :post")
+    row = (await connection.execute(statement, {"post": post_id})).one_or_none()
+    if row is None:
+        return []
+    note = f"posted {row.posted_at:%Y-%m-%d %H:%M:%S} UTC"
+    captured = Recorded(TELETHON_INGEST, "done", note, "", 0.0, row.captured_at)
+    return [captured, *(Recorded(*step) for step in await connection.execute(text(_OF), {"post": post_id}))]

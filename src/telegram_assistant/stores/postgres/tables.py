@@ -63,6 +63,7 @@ tenants = Table(
     Column("id", UUID, primary_key=True, server_default=text("gen_random_uuid()")),
     Column("name", Text, nullable=False, unique=True),
     _now("created_at"),
+    Column("storage_quota_mb", Integer),  # null: as the settings say; 0: none
 )
 
 users = Table(
@@ -75,6 +76,9 @@ users = Table(
     Column("telegram_user_id", BigInteger, unique=True),
     Column("role", Text, CheckConstraint("role IN ('system', 'admin', 'member')", "role"), nullable=False),
     _now("created_at"),
+    Column("login", Text, CheckConstraint("login = lower(login)", "login"), unique=True),  # null until a link is used
+    Column("password_hash", Text),
+    Column("disabled", Boolean, nullable=False, server_default=text("false")),
     Index(None, "tenant_id"),
 )
 
@@ -260,6 +264,9 @@ media_objects = Table(
     Column("size", BigInteger, nullable=False),
     Column("storage_key", Text, nullable=False),
     _now("created_at"),
+    _time("opened_at"),  # by somebody, about; null: never
+    _time("evicted_at"),  # its bytes were given up, and can be fetched again
+    Index(None, "created_at"),
 )
 
 post_media = Table(
@@ -280,7 +287,7 @@ post_media = Table(
     Column("reason", Text),
     Column("attempts", Integer, nullable=False, server_default=text("0")),
     _time("next_attempt_at"),
-    CheckConstraint("status IN ('pending', 'stored', 'skipped', 'failed')", "status"),
+    CheckConstraint("status IN ('pending', 'stored', 'skipped', 'failed', 'evicted')", "status"),
     Index(None, "sha256"),
     Index("ix_post_media_pending", "next_attempt_at", postgresql_where=text("status = 'pending'")),
 )

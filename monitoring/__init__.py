@@ -1,0 +1,1 @@
+"""What watches a running system: dashboards, alerts, and the code that makes them."""

@@ -1,0 +1,1 @@
+"""Who may come in: passwords, keys, sessions, one-time links, limits, and leaving without a trace."""

@@ -1,0 +1,210 @@
+"""The door: who calls with a key or a session, how one signs in, and the links that lead to a password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from hashlib import sha256
+from math import ceil
+from typing import Any
+from uuid import UUID
+
+from redis.asyncio import Redis
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.access.limits import Limits
+from telegram_assistant.access.logins import parse_login
+from telegram_assistant.access.passwords import Passwords, check_new_password
+from telegram_assistant.access.people import LINK_LASTS, People
+from telegram_assistant.access.tokens import digest, is_token, key_prefix, new_token, same
+from telegram_assistant.domain.access import Caller, Role, Via
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.stores.postgres.audit_log import AuditLog
+from telegram_assistant.stores.postgres.keys import Keys
+from telegram_assistant.stores.postgres.sessions import Link, Links, NewSession, Sessions
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+from telegram_assistant.stores.postgres.users import Users
+
+WRONG = "Wrong name or password"
+SPENT = "This link was used already, or is too old: ask for a new one"
+NO_LOGIN = "Choose a name to sign in with"
+TAKEN = "This name is taken: choose another one"
+LONGEST_AGENT = 300
+WINDOW = timedelta(minutes=15).total_seconds()
+PER_ADDRESS = 30  # attempts in a window
+PER_LOGIN = 10  # from one address,
+PER_LOGIN_ANYWHERE = 100  # and from all: few enough to guess nothing, enough not to be locked out by a stranger
+
+
+class Access:
+    """One for a process. Nothing is cached: what is revoked or disabled is so at once, everywhere."""
+
+    def __init__(
+        self,
+        database: AsyncEngine,
+        redis: Redis,
+        clock: Callable[[], datetime],
+        *,
+        passwords: Passwords | None = None,
+    ) -> None:
+        self._clock = clock
+        self._passwords = passwords or Passwords()
+        self._limits = Limits(redis, clock)
+        self._users = Users(database)
+        self._keys = Keys(database)
+        self._sessions = Sessions(database)
+        self._links = Links(database)
+        self._log = AuditLog(database)
+        self.people = People(database, clock)
+
+    async def by_key(self, token: str) -> Caller | None:
+        """Who calls with this API key. It gives no more rights than its user has now."""
+        prefix = key_prefix(token)
+        if prefix is None:
+            return None
+        now = self._clock()
+        holder = await self._keys.holder(prefix, now=now)
+        if holder is None or not same(digest(token), holder.sha256):
+            return None
+        await self._keys.used(holder, now=now)
+        is_admin = holder.key_role is Role.ADMIN and holder.user_role is Role.ADMIN
+        return Caller(
+            tenant_id=holder.tenant_id,
+            tenant=holder.tenant,
+            user_id=holder.user_id,
+            name=holder.name,
+            role=Role.ADMIN if is_admin else Role.MEMBER,
+            via=Via.KEY,
+        )
+
+    async def by_session(self, cookie: str) -> Caller | None:
+        """Who the session of this cookie belongs to; it lasts on with each use."""
+        if not is_token(cookie):
+            return None
+        holder = await self._sessions.holder(digest(cookie), now=self._clock())
+        if holder is None:
+            return None
+        return Caller(
+            tenant_id=holder.tenant_id,
+            tenant=holder.tenant,
+            user_id=holder.user_id,
+            name=holder.name,
+            role=holder.role,
+            via=Via.SESSION,
+            csrf=holder.csrf,
+        )
+
+    async def sign_in(self, login: str, password: str, *, address: str, user_agent: str = "") -> str:
+        """The cookie of a new session. Reject: wrong; Retry: too many attempts."""
+        login = clean_text(login).strip().lower()
+        pair = await self._count_attempt(login, address)
+        found = await self._users.sign_in(login)
+        known = None if found is None else found.password_hash
+        verdict = await self._passwords.verify(password, known)
+        if found is None or known is None or not verdict.right:
+            # For an unknown name too: the time that it takes must not tell which names there are.
+            owner = UUID(SYSTEM_TENANT) if found is None else found.tenant_id
+            await self._note(owner, None if found is None else found.user_id, "sign_in_failed", address=address)
+            raise Reject(WRONG)
+        if verdict.new_hash is not None:
+            await self._users.set_hash(found.user_id, verdict.new_hash, instead_of=known)
+        await self._limits.forgive(pair)
+        cookie, session = self._new_session(user_agent)
+        await self._sessions.begin(found.tenant_id, found.user_id, session)
+        await self._note(found.tenant_id, found.user_id, "signed_in", address=address)
+        return cookie
+
+    async def sign_out(self, cookie: str) -> None:
+        if is_token(cookie):
+            await self._sessions.end(digest(cookie))
+
+    async def sign_out_everywhere(self, caller: Caller) -> int:
+        """How many sessions it were, this one too. Keys stay."""
+        ended = await self._sessions.end_all(caller.tenant_id, caller.user_id)
+        await self.record(caller, "signed_out_everywhere", details={"sessions": ended})
+        return ended
+
+    async def first_link(self) -> str | None:
+        """The token of a link for the first admin, in place of the last one; None once anybody has a password."""
+        token = new_token()
+        made = await self._links.add_first(sha256=digest(token), expires=self._clock() + LINK_LASTS)
+        return token if made else None
+
+    async def link(self, token: str) -> Link | None:
+        """Whose one-time link this is, if it can be used."""
+        return await self._links.open(digest(token), now=self._clock()) if is_token(token) else None
+
+    async def redeem(
+        self, token: str, login: str | None, password: str, *, address: str = "", user_agent: str = ""
+    ) -> str:
+        """Use a one-time link: set login and password, end all sessions, and begin one. Its cookie comes back."""
+        await self._limit(f"redeem:{_short(address)}", PER_ADDRESS)
+        link = await self.link(token)
+        if link is None:
+            raise Reject(SPENT)
+        if login is None and link.login is None:
+            raise Reject(NO_LOGIN)
+        check_new_password(password)
+        parsed = None if login is None else parse_login(login)
+        password_hash = await self._passwords.hash(password)
+        cookie, session = self._new_session(user_agent)
+        done = await self._links.use(digest(token), login=parsed, password_hash=password_hash, session=session)
+        if done is None:
+            raise Reject(SPENT)
+        if not done:
+            raise Reject(TAKEN)
+        await self._note(link.tenant_id, link.user_id, "password_set", details={"link": link.purpose}, address=address)
+        return cookie
+
+    async def allow(self, key: str, *, limit: int, per: float) -> float:
+        """Seconds to wait, 0: allowed. Without Redis everything is."""
+        return await self._limits.allow(key, limit=limit, per=per)
+
+    async def record(
+        self,
+        caller: Caller,
+        action: str,
+        target: str = "",
+        details: Mapping[str, Any] | None = None,
+        *,
+        address: str = "",
+    ) -> None:
+        """Write down what somebody did. Never put a secret into it."""
+        await self._note(caller.tenant_id, caller.user_id, action, target=target, details=details, address=address)
+
+    def _new_session(self, user_agent: str) -> tuple[str, NewSession]:
+        """Always a new secret: one that came from outside could be known to somebody."""
+        cookie = new_token()
+        agent = clean_text(user_agent)[:LONGEST_AGENT]
+        return cookie, NewSession(digest(cookie), new_token(), agent, self._clock())
+
+    async def _count_attempt(self, login: str, address: str) -> str:
+        pair = f"sign-in:{_short(address)}:{_short(login)}"
+        await self._limit(f"sign-in:{_short(address)}", PER_ADDRESS)
+        await self._limit(pair, PER_LOGIN)
+        await self._limit(f"sign-in:login:{_short(login)}", PER_LOGIN_ANYWHERE)
+        return pair
+
+    async def _limit(self, key: str, limit: int) -> None:
+        wait = await self._limits.allow(key, limit=limit, per=WINDOW)
+        if wait > 0:
+            raise Retry(f"Too many attempts: try again in {ceil(wait)} s", after=wait)
+
+    async def _note(
+        self,
+        tenant_id: UUID,
+        user_id: UUID | None,
+        action: str,
+        *,
+        target: str = "",
+        details: Mapping[str, Any] | None = None,
+        address: str = "",
+    ) -> None:
+        now = self._clock()
+        await self._log.add(tenant_id, user_id, action, target=target, details=details, address=address, now=now)
+
+
+def _short(text: str) -> str:
+    """A key of Redis from what a stranger typed: short, and without the text itself."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]

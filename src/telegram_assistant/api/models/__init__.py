@@ -1,0 +1,1 @@
+"""Answers of the API that are too big for the file of their route."""

@@ -1,0 +1,153 @@
+"""Interests and recommendations as the API tells them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed
+from telegram_assistant.jobs.interests import Recommended, RecommendedPost
+from telegram_assistant.stores.postgres.interests_posts import FittingChannel, Origin
+from telegram_assistant.web.texts import LANGUAGES
+from telegram_assistant.web.topics import topic_title
+
+LONGEST_TEXT = 280  # characters of a recommended post
+
+
+class InterestOut(BaseModel):
+    """Something that you are interested in."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "topic": "economy",
+                    "names": {"en": "Economy", "ru": "Экономика"},
+                    "weight": 0.83,
+                    "queries": 3.1,
+                    "views": 12.4,
+                    "chosen": None,
+                    "last_at": "2026-11-12T09:30:00Z",
+                }
+            ]
+        }
+    )
+
+    topic: str
+    names: dict[str, str] = Field(description="What it is called, by language; a word of your own is itself.")
+    weight: float = Field(description="0 to 1.")
+    queries: float = Field(description="Searches about it; they fade over 30 days, as everything does.")
+    views: float = Field(description="Posts about it that you opened.")
+    chosen: float | None = Field(description="The weight that you gave it; null: it follows from what you do.")
+    last_at: datetime
+
+    @classmethod
+    def of(cls, weighed: Weighed, topics: Path | None) -> InterestOut:
+        one = weighed.interest
+        return cls(
+            topic=one.topic,
+            names={language: topic_title(one.topic, language, topics) for language in LANGUAGES},
+            weight=round(weighed.weight, 3),
+            queries=round(one.queries, 2),
+            views=round(one.views, 2),
+            chosen=one.chosen,
+            last_at=one.last_at,
+        )
+
+
+class InterestListOut(BaseModel):
+    """All of yours, the strongest first; at most 200."""
+
+    items: list[InterestOut]
+
+
+class ChosenIn(BaseModel):
+    """An interest that you choose, or change."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"topic": "космос", "weight": 0.6}]})
+
+    topic: str = Field(min_length=1, max_length=LONGEST_TOPIC, description="A topic by key or name, or any word.")
+    weight: float | None = Field(
+        1.0, ge=0, le=1, description="0: never; null: as it follows from what you do.", allow_inf_nan=False
+    )
+
+
+class RecommendedPostOut(BaseModel):
+    """A post that fits."""
+
+    post_id: UUID
+    channel_id: int
+    channel: str
+    posted_at: datetime
+    text: str = Field(description="Its beginning.")
+    url: str
+    why: list[str] = Field(description="The interests that it meets.")
+    score: float
+
+    @classmethod
+    def of(cls, one: RecommendedPost) -> RecommendedPostOut:
+        post = one.post
+        return cls(
+            post_id=post.post_id,
+            channel_id=post.channel_id,
+            channel=post.channel_title,
+            posted_at=post.posted_at,
+            text=post.text[:LONGEST_TEXT],
+            url=post.url,
+            why=list(one.why),
+            score=round(one.score, 3),
+        )
+
+
+class RecommendedChannelOut(BaseModel):
+    """A channel that you watch and that writes about it."""
+
+    channel_id: int
+    title: str
+    username: str | None
+    posts: int = Field(description="Of the last 30 days.")
+    fitting: int = Field(description="Those of them that fit.")
+    why: list[str]
+
+    @classmethod
+    def of(cls, one: FittingChannel) -> RecommendedChannelOut:
+        return cls(
+            channel_id=one.channel_id,
+            title=one.title,
+            username=one.username,
+            posts=one.posts,
+            fitting=one.fitting,
+            why=list(one.labels),
+        )
+
+
+class NewChannelOut(BaseModel):
+    """A public channel that yours forward from, and that you do not watch."""
+
+    title: str
+    username: str
+    posts: int = Field(description="Posts of your channels that come from it.")
+    channels: int = Field(description="Channels of yours that forward it.")
+
+    @classmethod
+    def of(cls, one: Origin) -> NewChannelOut:
+        return cls(title=one.title, username=one.username, posts=one.posts, channels=one.channels)
+
+
+class RecommendationsOut(BaseModel):
+    """What fits your interests."""
+
+    posts: list[RecommendedPostOut]
+    channels: list[RecommendedChannelOut]
+    new_channels: list[NewChannelOut]
+
+    @classmethod
+    def of(cls, found: Recommended) -> RecommendationsOut:
+        return cls(
+            posts=[RecommendedPostOut.of(one) for one in found.posts],
+            channels=[RecommendedChannelOut.of(one) for one in found.channels],
+            new_channels=[NewChannelOut.of(one) for one in found.origins],
+        )

@@ -1,0 +1,173 @@
+"""Trends as the API tells them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from telegram_assistant.domain.trends import Kind, Subject
+from telegram_assistant.stores.postgres.trends_values import FoundTrend, State, TrendPost
+from telegram_assistant.web.texts import LANGUAGES
+from telegram_assistant.web.topics import topic_title
+
+EXAMPLE = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
+
+
+class SubjectOut(BaseModel):
+    """What rises: a topic, an entity or a phrase."""
+
+    kind: Kind
+    key: str
+    names: dict[str, str] | None = Field(None, description="Of a topic: in Russian and English.")
+
+    @classmethod
+    def of(cls, subject: Subject, topics: Path | None) -> SubjectOut:
+        """`topics`: the file of the taxonomy."""
+        called = {language: topic_title(subject.key, language, topics) for language in LANGUAGES}
+        return cls(kind=subject.kind, key=subject.key, names=called if subject.kind is Kind.TOPIC else None)
+
+
+class StepOut(BaseModel):
+    """A channel that told of it, with its first post."""
+
+    channel_id: int
+    channel: str
+    post_id: UUID
+    posted_at: datetime
+    url: str
+    copy_of: UUID | None = Field(description="The post that it copies or forwards; null: its own words.")
+    forwarded_from: str | None = Field(None, description="Whom it names as its source, if it is a forward.")
+
+    @classmethod
+    def of(cls, post: TrendPost) -> StepOut:
+        return cls(
+            channel_id=post.channel_id,
+            channel=post.channel_title,
+            post_id=post.post_id,
+            posted_at=post.posted_at,
+            url=post.url,
+            copy_of=post.source_id,
+            forwarded_from=post.origin,
+        )
+
+
+class TrendOut(BaseModel):
+    """An event that rose against its own past."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": EXAMPLE,
+                    "main": {"kind": "entity", "key": "Южная Корея", "names": None},
+                    "subjects": [],
+                    "state": "daily",
+                    "score": 6.6,
+                    "mentions": 13,
+                    "expected": 0.4,
+                    "lift": 32.5,
+                    "channels": 7,
+                    "posts": 19,
+                    "counts": [0, 1, 0, 0, 1, 0, 0, 13],
+                    "baseline_days": 25,
+                    "window_start": "2024-12-03T00:00:00Z",
+                    "window_end": "2024-12-04T00:00:00Z",
+                    "first_at": "2024-12-03T13:30:00Z",
+                    "last_at": "2024-12-03T22:10:00Z",
+                    "found_at": "2024-12-04T00:00:00Z",
+                    "goes_on": False,
+                    "first": None,
+                    "path": [],
+                }
+            ]
+        }
+    )
+
+    id: UUID
+    main: SubjectOut
+    subjects: list[SubjectOut] = Field(description="All that rose with it, the strongest first.")
+    state: State = Field(description="`emerging`: seen during the day only, so far.")
+    score: float = Field(description="2: chance alone makes one such in a hundred looks; 3: in a thousand.")
+    mentions: int = Field(description="In the window, without copies and repetitions.")
+    expected: float = Field(description="How many the past made one expect.")
+    lift: float
+    channels: int = Field(description="That tell of it independently.")
+    posts: int
+    counts: list[int] = Field(description="Mentions in the same hours of each day, the oldest first.")
+    baseline_days: int = Field(description="Days of the past that it was compared with.")
+    window_start: datetime
+    window_end: datetime
+    first_at: datetime
+    last_at: datetime
+    found_at: datetime
+    goes_on: bool = Field(description="It was found on an earlier day.")
+    first: StepOut | None = Field(description="Who told of it first.")
+    path: list[StepOut] = Field(description="How it spread: channels in the order of time.")
+
+    @classmethod
+    def of(cls, trend: FoundTrend, topics: Path | None) -> TrendOut:
+        return cls(**_shown(trend, topics))
+
+
+class TrendPostOut(StepOut):
+    """A post about it."""
+
+    text: str = Field(description="Its beginning.")
+    views: int | None
+
+    @classmethod
+    def of(cls, post: TrendPost) -> TrendPostOut:
+        return cls(**StepOut.of(post).model_dump(), text=post.text, views=post.views)
+
+
+class TrendDetailsOut(TrendOut):
+    """With its posts."""
+
+    items: list[TrendPostOut] = Field(description="The posts that you see, in the order of time; at most 300.")
+
+    @classmethod
+    def of(cls, trend: FoundTrend, topics: Path | None) -> TrendDetailsOut:
+        return cls(**_shown(trend, topics), items=[TrendPostOut.of(post) for post in trend.posts])
+
+
+class TrendListOut(BaseModel):
+    """A page of trends."""
+
+    items: list[TrendOut]
+    next: str | None = None
+
+
+class TrendsFoundOut(BaseModel):
+    """What a look brought."""
+
+    new: list[UUID] = Field(description="Trends that nobody had been told of.")
+    going_on: list[UUID] = Field(description="Known ones that go on.")
+
+
+def _shown(trend: FoundTrend, topics: Path | None) -> dict[str, object]:
+    path = [StepOut.of(post) for post in trend.path]
+    return {
+        "id": trend.id,
+        "main": SubjectOut.of(trend.main, topics),
+        "subjects": [SubjectOut.of(one.subject, topics) for one in trend.subjects],
+        "state": trend.state,
+        "score": round(trend.score, 2),
+        "mentions": trend.mentions,
+        "expected": round(trend.expected, 3),
+        "lift": round(trend.lift, 2),
+        "channels": trend.channels,
+        "posts": len(trend.posts),
+        "counts": list(trend.counts),
+        "baseline_days": trend.baseline_days,
+        "window_start": trend.window.start,
+        "window_end": trend.window.end,
+        "first_at": trend.first_at,
+        "last_at": trend.last_at,
+        "found_at": trend.found_at,
+        "goes_on": trend.goes_on,
+        "first": path[0] if path else None,
+        "path": path,
+    }

@@ -1,0 +1,84 @@
+"""Health and metrics: briefly for everybody, in full for who runs the system, metrics for what watches the machine."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict
+
+from telegram_assistant.api.auth import AdminDep, ServicesDep, get_caller
+from telegram_assistant.api.problems import forbidden
+from telegram_assistant.domain.access import Caller
+from telegram_assistant.metrics import REGISTRY
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+
+FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
+router = APIRouter(prefix="/health", tags=["health"])
+outside = APIRouter(include_in_schema=False)
+
+
+class HealthAnswer(BaseModel):
+    """Whether all is well. What is wrong stands in the details, which are for admins."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok", "demo": False}]})
+
+    status: Literal["ok", "failing"]
+    demo: bool
+
+
+@router.get(
+    "",
+    operation_id="get_health",
+    summary="Whether all is well; needs no credential",
+    response_model=HealthAnswer,
+    responses={503: {"model": HealthAnswer, "description": "Something is wrong."}},
+)
+async def brief(services: ServicesDep) -> JSONResponse:
+    details = await services.health.details()
+    answer = HealthAnswer(status=details["status"], demo=details["demo"])
+    return JSONResponse(answer.model_dump(), status_code=200 if answer.status == "ok" else 503)
+
+
+@router.get("/details", operation_id="get_health_details", summary="Every task, engine and role (for who runs it all)")
+async def full(services: ServicesDep, admin: AdminDep) -> dict[str, Any]:
+    """For admins of the first tenant: the report names what all tenants watch."""
+    if not runs_it_all(admin):
+        raise forbidden("Only whoever runs the whole system may see this")
+    return await services.health.details()
+
+
+def runs_it_all(caller: Caller) -> bool:
+    return caller.is_admin and str(caller.tenant_id) == SYSTEM_TENANT
+
+
+@outside.get("/health")
+async def brief_outside(services: ServicesDep) -> JSONResponse:
+    return await brief(services)
+
+
+@outside.get("/health/details")
+async def full_outside(services: ServicesDep, admin: AdminDep) -> dict[str, Any]:
+    return await full(services, admin)
+
+
+@outside.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """For Prometheus on this machine, or with the key of whoever runs the system."""
+    if not _is_here(request) and not runs_it_all(await get_caller(request)):
+        raise forbidden("Only whoever runs the whole system may see this")
+    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+def _is_here(request: Request) -> bool:
+    """From loopback itself: what a proxy on this machine hands on comes from elsewhere."""
+    if request.client is None or any(name in request.headers for name in FORWARDED):
+        return False
+    try:
+        return ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False

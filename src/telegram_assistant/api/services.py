@@ -1,0 +1,36 @@
+"""What the routes and pages work with; `role.py` puts it together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from redis.asyncio import Redis
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.access.service import Access
+from telegram_assistant.access.signing import Signer
+from telegram_assistant.config import Settings
+from telegram_assistant.health import Health
+from telegram_assistant.index.graph import Graph
+from telegram_assistant.search.ask import Asking
+from telegram_assistant.search.service import Search
+from telegram_assistant.stores.media import MediaStore
+
+
+@dataclass(frozen=True)
+class Services:
+    """One of them for the life of the process."""
+
+    settings: Settings
+    database: AsyncEngine
+    redis: Redis
+    clock: Callable[[], datetime]
+    health: Health
+    access: Access
+    signer: Signer
+    search: Search
+    asking: Asking
+    graph: Graph | None  # None: it is embedded, and in the hands of another process
+    media: MediaStore

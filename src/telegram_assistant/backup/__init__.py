@@ -1,0 +1,1 @@
+"""One file with the database, the media and the keys, and the way back."""

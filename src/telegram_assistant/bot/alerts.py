@@ -1,0 +1,133 @@
+"""Alerts to the bot: what saved searches found, watched posts that changed, troubles; each once, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+from markupsafe import Markup, escape
+from redis.asyncio import Redis
+
+from telegram_assistant.access.service import Access
+from telegram_assistant.bot import keys
+from telegram_assistant.bot.deliver import AlertMessage, Delivery
+from telegram_assistant.bot.words import Say, href, lines, shortened
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.telegram_alerts import FoundPost, TelegramAlerts, ToldNotice
+from telegram_assistant.stores.redis import text_of
+
+PAUSE = 5.0  # seconds between two looks
+AT_ONCE = 100
+OLDEST = timedelta(days=1)  # what is older is no news any more, and stands on the page
+PER_HOUR = 30  # alerts to one person; then they are told where the others are
+NOBODY = UUID(int=0)
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Up to where everything was told."""
+
+    found_at: datetime
+    noticed_at: datetime
+    post_id: UUID = NOBODY
+    search_id: UUID = NOBODY
+    notice_id: UUID = NOBODY
+
+
+@dataclass(frozen=True)
+class BotAlerts:
+    """The job of a supervised task: works while it is this process's turn. Begins with what happens from now on."""
+
+    alerts: TelegramAlerts
+    posts: SearchPosts
+    delivery: Delivery
+    access: Access
+    redis: Redis
+    bot_id: int
+    turn: asyncio.Event
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        while True:
+            await self.turn.wait()
+            await self.once()
+            task.progress()
+            await asyncio.sleep(PAUSE)
+
+    async def once(self) -> int:
+        """How many were told. Raises Retry where Telegram wants us to wait; then it goes on at the same place."""
+        now = await self.alerts.now()
+        at = await self._position() or Position(now, now)
+        await self._keep(at)
+        told = 0
+        while found := await self.alerts.found(at.found_at, at.post_id, at.search_id, limit=AT_ONCE):
+            for one in found:
+                told += await self._found(one) if now - one.at < OLDEST else 0
+                at = msgspec.structs.replace(at, found_at=one.at, post_id=one.id, search_id=one.search_id)
+                await self._keep(at)
+        while notices := await self.alerts.notices(at.noticed_at, at.notice_id, limit=AT_ONCE):
+            for notice in notices:
+                told += await self._notice(notice) if now - notice.at < OLDEST else 0
+                at = msgspec.structs.replace(at, noticed_at=notice.at, notice_id=notice.id)
+                await self._keep(at)
+        return told
+
+    async def _found(self, one: FoundPost) -> int:
+        shown = (await self.posts.posts(one.tenant_id, [one.id])).get(one.id)
+        if shown is None or shown.deleted or not await self._allowed(one.tenant_id, one.user_id):
+            return 0
+        alert = AlertMessage(name=one.name, post=shown, also=one.also, search_id=one.search_id)
+        await self.delivery.send_alert(one.tenant_id, one.user_id, alert)
+        return 1
+
+    async def _notice(self, notice: ToldNotice) -> int:
+        told = 0
+        for user_id in notice.users:
+            if await self._allowed(notice.tenant_id, user_id):
+                say = Say(await self.delivery.language(user_id))
+                await self.delivery.send(notice.tenant_id, user_id, notice_text(notice, say))
+                told += 1
+        return told
+
+    async def _allowed(self, tenant_id: UUID, user_id: UUID) -> bool:
+        if await self.access.allow(f"bot:alerts:{user_id}", limit=PER_HOUR, per=3600) == 0:
+            return True
+        if await self.access.allow(f"bot:more:{user_id}", limit=1, per=3600) == 0:
+            say = Say(await self.delivery.language(user_id))
+            await self.delivery.send(tenant_id, user_id, say("alerts_more"))
+        return False
+
+    async def _position(self) -> Position | None:
+        found = text_of(await self.redis.get(keys.alerts(self.bot_id)))
+        return None if found is None else msgspec.json.decode(found, type=Position)
+
+    async def _keep(self, at: Position) -> None:
+        await self.redis.set(keys.alerts(self.bot_id), msgspec.json.encode(at))
+
+
+def notice_text(notice: ToldNotice, say: Say) -> Markup:
+    content = notice.content
+    code = str(content.get("code", ""))
+    if notice.state == "resolved":
+        over = "notice_room" if code in ("warning", "full") else "notice_well"
+        return say(over, title=_title(notice))
+    known = code if code in ("edited", "deleted", "gone", "failing", "holes", "warning", "full") else "other"
+    told = say(
+        f"notice_{known}",
+        title=_title(notice),
+        unknown=int(content.get("unknown") or 0),
+        percent=int(content.get("percent") or 0),
+        megabytes=int(content.get("megabytes") or 0),
+    )
+    return lines(told, escape(shortened(str(content.get("error") or ""), 300)))
+
+
+def _title(notice: ToldNotice) -> Markup:
+    content = notice.content
+    title = shortened(str(content.get("title") or ""), 200)
+    name = content.get("username")
+    url = str(content.get("url") or (f"https://t.me/{name}" if name else ""))
+    return href(url, title) if url else escape(title)

@@ -1,0 +1,173 @@
+"""The `bot` role: inside `tga up` when there is a token, or alone as `tga bot`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from aiogram import Bot
+from aiogram.exceptions import TelegramAPIError
+from aiogram.types import BotCommand
+
+from telegram_assistant.api.services import Services
+from telegram_assistant.bot import keys
+from telegram_assistant.bot.alerts import BotAlerts
+from telegram_assistant.bot.deliver import Delivery
+from telegram_assistant.bot.dialogue import Dialogue
+from telegram_assistant.bot.entry import COMMANDS
+from telegram_assistant.bot.fetching import ALLOWED, Fetching, introduce
+from telegram_assistant.bot.inbox import Inbox
+from telegram_assistant.bot.linking import Codes
+from telegram_assistant.bot.memory import Memory
+from telegram_assistant.bot.messenger import Messenger, open_bot
+from telegram_assistant.bot.talk import Desk, DigestShelf
+from telegram_assistant.bot.token import webhook_secret
+from telegram_assistant.bot.words import Say
+from telegram_assistant.bot.working import LOCK_TTL, Working
+from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.config import Settings
+from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.interests import Advisor
+from telegram_assistant.jobs.role import open_desk
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stores.postgres.digests import Digests
+from telegram_assistant.stores.postgres.digests_issues import DigestIssues
+from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.telegram_alerts import TelegramAlerts
+from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.web.texts import LANGUAGES
+
+WEBHOOK_PATH = "/bot/webhook"
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class BotRole:
+    """A bot that runs, and how others send through it."""
+
+    bot: Bot
+    delivery: Delivery
+    inbox: Inbox
+    working: Working
+
+
+def open_delivery(services: Services) -> Delivery | None:
+    """To send alerts and digests from any role; None without a token. Whoever opens it closes it."""
+    token = services.settings.telegram_bot_token
+    if token is None:
+        return None
+    bot = open_bot(token.get_secret_value(), services.settings.telegram_bot_api_url)
+    return _delivery(bot, services)
+
+
+async def start_bot(runtime: Runtime, services: Services, *, digests: DigestDesk | None = None) -> BotRole:
+    """Three tasks: `bot` answers, `bot_updates` gets what people write, `bot_alerts` tells what happened."""
+    settings = runtime.settings
+    if settings.telegram_bot_token is None:
+        raise Fatal("TELEGRAM_BOT_TOKEN is not set: @BotFather gives you a bot and its token")
+    if settings.bot_mode == "webhook" and not settings.api_public_url:
+        raise Fatal("BOT_MODE=webhook needs API_PUBLIC_URL, where Telegram reaches the API over https")
+    bot = open_bot(settings.telegram_bot_token.get_secret_value(), settings.telegram_bot_api_url)
+    runtime.stack.push_async_callback(bot.session.close)
+    delivery = _delivery(bot, services)
+    inbox = Inbox(services.redis, bot.id)
+    lock = Lock(
+        services.redis,
+        keys.holder(bot.id),
+        settings.hostname,
+        ttl=LOCK_TTL,
+        monotonic=asyncio.get_running_loop().time,
+    )
+    working = Working(inbox, lock, Dialogue(_desk(services, delivery, digests)).answer)
+    alerts = BotAlerts(
+        TelegramAlerts(services.database),
+        SearchPosts(services.database),
+        delivery,
+        services.access,
+        services.redis,
+        bot.id,
+        working.turn,
+    )
+    fetching = Fetching(bot, inbox, working.turn)
+    await runtime.start_task("bot", working.run, patience=PATIENCE)
+    await runtime.start_task("bot_updates", _Ear(bot, settings, services, fetching, working.turn).run)
+    await runtime.start_task("bot_alerts", alerts.run)
+    return BotRole(bot, delivery, inbox, working)
+
+
+def _desk(services: Services, delivery: Delivery, digests: DigestDesk | None) -> Desk:
+    advisor = Advisor(services.database, services.clock)
+    return Desk(
+        services=services,
+        messenger=delivery.messenger,
+        memory=Memory(services.redis),
+        codes=Codes(services.redis, services.clock),
+        accounts=TelegramUsers(services.database),
+        delivery=delivery,
+        digests=DigestShelf(
+            Digests(services.database),
+            DigestIssues(services.database),
+            digests or open_desk(services, interests=advisor),
+        ),
+        advisor=advisor,
+    )
+
+
+def _delivery(bot: Bot, services: Services) -> Delivery:
+    return Delivery(Messenger(bot), Memory(services.redis), TelegramUsers(services.database))
+
+
+@dataclass(frozen=True)
+class _Ear:
+    """The job that gets the updates."""
+
+    bot: Bot
+    settings: Settings
+    services: Services
+    fetching: Fetching
+    turn: asyncio.Event
+
+    async def run(self, task: Task) -> None:
+        """A token that is wrong from the start is for a person to mend. What happens later must not stop the others."""
+        try:
+            await _introduce(self.bot, self.services)
+        except Fatal as exc:
+            if not task.started.is_set():
+                raise
+            raise Retry(str(exc)) from exc
+        except Retry:
+            task.ready()  # the network is away: no reason not to start
+            raise
+        task.ready()
+        await self.turn.wait()
+        if self.settings.bot_mode == "webhook":
+            await _set_webhook(self.bot, self.settings)
+            await asyncio.Event().wait()
+        else:
+            await self.bot.delete_webhook(drop_pending_updates=False)
+            await self.fetching.run(task)
+
+
+async def _introduce(bot: Bot, services: Services) -> None:
+    username = await introduce(bot)
+    await services.redis.set(keys.username(bot.id), username)
+    try:
+        for language in LANGUAGES:
+            say = Say(language)
+            commands = [BotCommand(command=name, description=say.plain(f"cmd_{name}")) for name in COMMANDS]
+            await bot.set_my_commands(commands, language_code="ru" if language == "ru" else None)
+    except TelegramAPIError as exc:
+        raise Retry(f"Telegram does not take the list of commands: {exc}") from exc
+
+
+async def _set_webhook(bot: Bot, settings: Settings) -> None:
+    assert settings.telegram_bot_token is not None  # noqa: S101 - start_bot has seen it
+    chosen = settings.bot_webhook_secret.get_secret_value() if settings.bot_webhook_secret else None
+    await bot.set_webhook(
+        f"{(settings.api_public_url or '').rstrip('/')}{WEBHOOK_PATH}",
+        secret_token=webhook_secret(settings.telegram_bot_token.get_secret_value(), chosen),
+        allowed_updates=ALLOWED,
+        drop_pending_updates=False,
+    )

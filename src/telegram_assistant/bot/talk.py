@@ -1,0 +1,103 @@
+"""What a handler gets: who speaks, in which language, and everything that answers are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from aiogram.types import InlineKeyboardMarkup
+
+from telegram_assistant.api.services import Services
+from telegram_assistant.bot.deliver import Delivery
+from telegram_assistant.bot.linking import Codes
+from telegram_assistant.bot.memory import Expected, Memory
+from telegram_assistant.bot.messenger import Messenger
+from telegram_assistant.bot.words import Say
+from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
+from telegram_assistant.jobs.digest_desk import Shown as ShownIssue
+from telegram_assistant.jobs.interests import Advisor
+from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+
+
+class Digests(Protocol):
+    """What people asked for."""
+
+    async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[Digest]: ...
+
+    async def get(self, tenant_id: UUID, user_id: UUID, digest_id: UUID) -> Digest | None: ...
+
+    async def add(self, tenant_id: UUID, user_id: UUID, wish: Wish, *, next_at: datetime) -> UUID: ...
+
+    async def change(self, digest: Digest, wish: Wish, *, next_at: datetime) -> None: ...
+
+
+class Issues(Protocol):
+    """What was made of it, the newest first."""
+
+    async def page(
+        self, tenant_id: UUID, digest_id: UUID, *, limit: int, before: datetime | None = None
+    ) -> list[Issue]: ...
+
+
+class Showing(Protocol):
+    """Issues with what became of their posts; and what one would say now."""
+
+    async def show(self, issue: Issue) -> ShownIssue: ...
+
+    async def preview(
+        self, tenant_id: UUID, user_id: UUID, wish: Wish, *, digest_id: UUID | None = None
+    ) -> tuple[datetime, datetime, Content]: ...
+
+
+@dataclass(frozen=True)
+class DigestShelf:
+    """Everything about digests."""
+
+    digests: Digests
+    issues: Issues
+    desk: Showing
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One for a process."""
+
+    services: Services
+    messenger: Messenger
+    memory: Memory
+    codes: Codes
+    accounts: TelegramUsers
+    delivery: Delivery
+    digests: DigestShelf
+    advisor: Advisor
+
+
+@dataclass(frozen=True)
+class Talk:
+    """With one person, in their private chat with the bot; `pressed` is the message whose button it was."""
+
+    desk: Desk
+    caller: Caller
+    chat_id: int
+    say: Say
+    pressed: int | None = None
+
+    @property
+    def services(self) -> Services:
+        return self.desk.services
+
+    async def answer(self, html: str, keyboard: InlineKeyboardMarkup | None = None) -> None:
+        await self.desk.messenger.send(self.chat_id, html, keyboard)
+
+    async def show(self, html: str, keyboard: InlineKeyboardMarkup | None = None) -> None:
+        """In place of the message whose button was pressed."""
+        if self.pressed is None:
+            await self.answer(html, keyboard)
+        else:
+            await self.desk.messenger.edit(self.chat_id, self.pressed, html, keyboard)
+
+    async def expect(self, what: Expected) -> None:
+        await self.desk.memory.expect(self.caller.user_id, what)

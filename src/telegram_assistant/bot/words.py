@@ -1,0 +1,117 @@
+"""What the bot says: texts in the reader's language, posts and answers as Telegram's HTML with everything escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+
+from markupsafe import Markup, escape
+
+from telegram_assistant.domain.query import Note
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.search.ask import Answered
+from telegram_assistant.search.results import Hit, Results, Shown, Snippet
+from telegram_assistant.web.texts import load_texts
+
+LONGEST_SNIPPET = 280
+LONGEST_QUERY = 100  # of what is shown
+MOST_NOTES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Texts in one language. Whatever is put into them is escaped."""
+
+    language: str
+
+    def __call__(self, key: str, **values: object) -> Markup:
+        safe = {name: value if isinstance(value, int) else escape(str(value)) for name, value in values.items()}
+        safe |= {name: value for name, value in values.items() if isinstance(value, Markup)}
+        return Markup(load_texts()(self.language, f"bot.{key}", **safe))  # noqa: S704 - our own texts, filled with escaped values
+
+    def plain(self, key: str, **values: object) -> str:
+        """Without markup: for buttons."""
+        return load_texts()(self.language, f"bot.{key}", **values)
+
+    def when(self, moment: datetime, zone: tzinfo = UTC) -> str:
+        shown = moment.astimezone(zone)
+        return f"{shown:%d.%m.%Y %H:%M %Z}" if self.language == "ru" else f"{shown:%Y-%m-%d %H:%M %Z}"
+
+
+def lines(*parts: str) -> Markup:
+    return Markup("\n").join(part for part in parts if part)
+
+
+def paragraphs(parts: Iterable[str]) -> Markup:
+    return Markup("\n\n").join(part for part in parts if part)
+
+
+def href(url: str, text: str) -> Markup:
+    return Markup('<a href="{}">{}</a>').format(clean_text(url), clean_text(text))
+
+
+def shortened(text: str, most: int) -> str:
+    """On one line, and not more than this."""
+    line = " ".join(clean_text(text).split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def marked(snippet: Snippet) -> Markup:
+    """A snippet with what was looked for in bold."""
+    text, parts, last = snippet.text, [], 0
+    for start, end in snippet.spans:
+        if start >= last:
+            parts += [escape(text[last:start]), Markup("<b>{}</b>").format(text[start:end])]
+            last = end
+    whole = Markup("").join([*parts, escape(text[last:])])
+    return Markup("{}{}{}").format("…" if snippet.cut_before else "", whole, "…" if snippet.cut_after else "")
+
+
+def post_line(post: Shown, say: Say) -> Markup:
+    """Where and when."""
+    return Markup("{} · {}").format(href(post.url, post.channel_title), say.when(post.posted_at))
+
+
+def hit_lines(number: int, hit: Hit, say: Say) -> Markup:
+    told = {teller.channel_id for teller in hit.tellers}
+    also = Markup(" · {}").format(say("also_told", n=len(told))) if len(told) > 1 else ""
+    text = marked(hit.snippet) if hit.snippet.text.strip() else say("wordless")
+    return lines(Markup("{}. {}{}").format(number, post_line(hit.post, say), also), text)
+
+
+def results_page(query: str, results: Results, say: Say, *, page: int, per_page: int) -> Markup:
+    shown = shortened(query, LONGEST_QUERY)
+    if not results.hits:
+        title = say("found_nothing", query=shown) if shown else say("no_channels")
+    elif shown:
+        title = say("found", query=shown, n=results.found)
+    else:
+        title = say("newest")
+    if page:
+        title = Markup("{}, {}").format(title, say("page", page=page + 1))
+    hits = [hit_lines(page * per_page + number, hit, say) for number, hit in enumerate(results.hits, 1)]
+    return paragraphs([title, notes_lines(results.notes, results.without_meaning, say), *hits])
+
+
+def notes_lines(notes: Sequence[Note], without_meaning: str, say: Say) -> Markup:
+    told = [
+        Markup("<i>{}</i>").format(say(f"note_{note.trouble.name.lower()}", value=shortened(note.value, 60)))
+        for note in notes[:MOST_NOTES]
+    ]
+    return lines(*told, say("words_alone") if without_meaning else "")
+
+
+def answer_text(answered: Answered, say: Say) -> Markup:
+    """Each sentence with the numbers of its sources, which are links too."""
+    notes = notes_lines(answered.notes, answered.without_meaning, say)
+    if not answered.sentences:
+        return paragraphs([say("no_answer", posts=say("posts", n=answered.looked_at)), notes])
+    said = []
+    for sentence in answered.sentences:
+        numbers = [href(answered.sources[number - 1].url, f"[{number}]") for number in sentence.sources]
+        said.append(Markup("{} {}").format(clean_text(sentence.text), Markup("").join(numbers)))
+    sources = [
+        Markup("[{}] {}").format(number, post_line(post, say)) for number, post in enumerate(answered.sources, 1)
+    ]
+    return paragraphs([Markup(" ").join(said), lines(Markup("<b>{}</b>").format(say("sources")), *sources), notes])

@@ -1,0 +1,107 @@
+"""`tga backup`, `tga restore` and `tga migrate`: the archive as a file, and its schema."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from telegram_assistant.backup.archive import ArchiveReader
+from telegram_assistant.backup.manifest import INCLUDED, MEDIA, Manifest
+from telegram_assistant.backup.restoring import check_backup, check_folder, check_room
+from telegram_assistant.backup.restoring import restore as restore_into
+from telegram_assistant.backup.saving import save
+from telegram_assistant.commands.session import opened, with_runtime
+from telegram_assistant.config import Settings, load_settings
+from telegram_assistant.log import configure_logging
+from telegram_assistant.progress import Steps
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stores.postgres.database import check_server, open_database
+from telegram_assistant.stores.postgres.migrate import known_revisions
+from telegram_assistant.stores.postgres.migrate import migrate as bring_up_to_date
+
+console = Console()
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where to write it; must not exist yet.", metavar="FILE")],
+) -> None:
+    """Write database, media and keys into one file, while everything runs. Keep it as safe as a password."""
+    settings = _settings()
+
+    async def main() -> Manifest:
+        async with opened(settings, Steps(console)) as runtime:
+            return await save(runtime, file.absolute())
+
+    manifest = asyncio.run(main())
+    console.print(f"{escape(str(file))}: {_counted(manifest)}.", highlight=False, soft_wrap=True)
+    if manifest.media != INCLUDED:
+        console.print(f"Files are in {escape(manifest.media)} and not in the backup.", highlight=False, soft_wrap=True)
+    if settings.tga_secret_key is not None:
+        console.print("TGA_SECRET_KEY is not in it: without that key the Telegram sessions cannot be used.")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="Written by tga backup.", metavar="FILE")],
+) -> None:
+    """Bring a backup back, into an empty data folder and an empty database; then: tga reindex."""
+    settings = _settings()
+    steps = Steps(console)
+    with ArchiveReader(file) as archive:
+        check_folder(settings)
+        check_room(archive, settings)
+        with steps.step("Checking every part"):
+            check_backup(archive, settings)
+
+        async def main() -> Manifest:
+            async with opened(settings, steps) as runtime:
+                return await restore_into(runtime, archive)
+
+        manifest = asyncio.run(main())
+    said = f"Restored as of {manifest.created_at:%Y-%m-%d %H:%M} UTC: {_counted(manifest)}."
+    console.print(said, highlight=False, soft_wrap=True)
+    if manifest.media != INCLUDED:
+        console.print(f"Files are expected in {escape(manifest.media)}.", highlight=False, soft_wrap=True)
+    console.print("Next: tga reindex, which makes the vectors and the graph anew; then tga up.")
+
+
+def migrate() -> None:
+    """Bring the database to the schema of this version, before its processes start. Starting one does the same."""
+    settings = load_settings()
+    configure_logging(json=settings.log_format == "json", level="WARNING")
+    if settings.database_url is None:
+        with_runtime(_nothing)  # whoever opens the embedded one has it up to date
+    else:
+        asyncio.run(_migrate(settings.database_url.get_secret_value()))
+    console.print(f"The schema is {known_revisions()[0]}.", highlight=False)
+
+
+async def _migrate(url: str) -> None:
+    await check_server(url)
+    database = open_database(url)
+    try:
+        await bring_up_to_date(database)
+    finally:
+        await database.dispose()
+
+
+async def _nothing(_: Runtime) -> None:
+    return
+
+
+def _settings() -> Settings:
+    settings = load_settings()
+    configure_logging(json=settings.log_format == "json", level="WARNING")
+    return settings
+
+
+def _counted(manifest: Manifest) -> str:
+    posts = manifest.tables["posts"].rows if "posts" in manifest.tables else 0
+    rows = sum(table.rows for table in manifest.tables.values())
+    size = sum(member.size for member in manifest.members.values()) / 2**20
+    files = len(manifest.files(MEDIA))
+    return f"{posts} posts, {rows} rows of {len(manifest.tables)} tables, {files} files, {size:.1f} MB"

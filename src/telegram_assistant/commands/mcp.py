@@ -1,0 +1,31 @@
+"""`tga mcp`: the tools for an assistant, over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+
+from telegram_assistant.config import Settings, load_settings
+from telegram_assistant.errors import Fatal
+from telegram_assistant.log import configure_logging
+from telegram_assistant.mcp_server.client import ApiClient
+
+
+def mcp() -> None:
+    """Serve search, ask, post and digest to an assistant, over standard input and output (MCP)."""
+    settings = load_settings()
+    configure_logging(json=settings.log_format == "json", level="WARNING")
+    asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    from telegram_assistant.mcp_server.server import make_server  # noqa: PLC0415 - the SDK takes a second to load
+
+    key = settings.tga_api_key.get_secret_value().strip() if settings.tga_api_key else ""
+    if not key:
+        raise Fatal("TGA_API_KEY is not set: make a key with tga keys create, and give it to the assistant's settings")
+    if not key.isascii() or not key.isprintable():
+        raise Fatal("TGA_API_KEY is no key: it has characters that no key has")
+    if not settings.tga_api_url.startswith(("http://", "https://")):
+        raise Fatal("TGA_API_URL must begin with http:// or https://, as in http://127.0.0.1:8000")
+    async with ApiClient(settings.tga_api_url, key) as api:
+        await make_server(api).run_stdio_async()

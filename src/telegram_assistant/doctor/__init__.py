@@ -1,0 +1,1 @@
+"""What `tga doctor` looks at, and what it says about it."""

@@ -1,0 +1,39 @@
+"""Who asks, and what they may do. The tenant comes from the credential, never from a parameter (G7, LESSONS 17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+
+class Role(StrEnum):
+    """What a user may do in its tenant. `system` is the program itself: it never signs in."""
+
+    SYSTEM = "system"
+    ADMIN = "admin"
+    MEMBER = "member"
+
+
+class Via(StrEnum):
+    """How a caller has shown who it is."""
+
+    SESSION = "session"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whoever sent a request."""
+
+    tenant_id: UUID
+    tenant: str
+    user_id: UUID
+    name: str
+    role: Role
+    via: Via
+    csrf: str = ""  # what forms of a session must carry
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role is Role.ADMIN

@@ -1,0 +1,164 @@
+"""Interests: noted while people search and read, brought to the graph (SPEC 5.3), and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.ai.taxonomy import Taxonomy
+from telegram_assistant.api.services import Services
+from telegram_assistant.domain.access import Caller, Role
+from telegram_assistant.domain.interests import Act, Candidate, clean_topic, score, weights
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.index.graph import Graph
+from telegram_assistant.jobs import Work
+from telegram_assistant.log import get_logger
+from telegram_assistant.search.results import Shown
+from telegram_assistant.search.signatures import bands, same_story
+from telegram_assistant.stores.postgres.interests import Interests
+from telegram_assistant.stores.postgres.interests_posts import FittingChannel, FittingPost, InterestPosts, Origin
+from telegram_assistant.stores.postgres.search_posts import SearchPosts
+
+MOST_NOTED = 8  # topics of one act
+POSTS_SINCE = timedelta(days=3)
+CHANNELS_SINCE = timedelta(days=30)
+LEAST_POSTS = 3  # of a channel about somebody's interests
+PER_CHANNEL = 3  # posts of one channel that are recommended
+MOST_LABELS = 50  # interests that are looked for
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendedPost:
+    """A post, and the interests that it meets, the strongest first."""
+
+    post: Shown
+    why: tuple[str, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """What somebody may want to read and to watch."""
+
+    posts: tuple[RecommendedPost, ...] = ()
+    channels: tuple[FittingChannel, ...] = ()
+    origins: tuple[Origin, ...] = ()
+
+
+async def note(services: Services, caller: Caller, act: Act, topics: Collection[str]) -> None:
+    """Remember what somebody did. A page that is asked for never fails because of it."""
+    known = [topic for one in topics if (topic := clean_topic(clean_text(one)))][:MOST_NOTED]
+    if not known or caller.role is Role.SYSTEM:
+        return
+    try:
+        interests = Interests(services.database)
+        await interests.note(caller.tenant_id, caller.user_id, act, known, now=services.clock())
+    except (SQLAlchemyError, OSError) as exc:
+        log.warning("interest_not_noted", act=act, reason=str(exc))
+
+
+def topic_key(topic: str, taxonomy: Taxonomy) -> str:
+    """As it is kept: a topic of the taxonomy by its key, whatever language it was named in."""
+    clean = clean_topic(clean_text(topic))
+    return next(iter(taxonomy.known([clean])), clean)
+
+
+def sync_interests(database: AsyncEngine, graph: Graph | None) -> Work:
+    """The job. Who was put as they are now is not put again by this process."""
+    put: dict[UUID, Mapping[str, float]] = {}
+
+    async def work(moment: datetime) -> str:
+        store = Interests(database)
+        await store.forget_faded(moment)
+        if graph is None:
+            return "the graph belongs to another process: nothing was synchronised"
+        changed = 0
+        people = await store.everybody()
+        for person in people:
+            now = {topic: round(weight, 3) for topic, weight in weights(person.interests, moment).items()}
+            if put.get(person.user_id) != now:
+                await graph.put_interests(person.tenant_id, person.user_id, now)
+                put[person.user_id] = now
+                changed += 1
+        return f"{changed} of {len(people)} people changed"
+
+    return work
+
+
+class Advisor:
+    """Recommends from interests; `weights` is for whoever ranks by them (digests)."""
+
+    def __init__(self, database: AsyncEngine, clock: Callable[[], datetime]) -> None:
+        self._interests = Interests(database)
+        self._posts = InterestPosts(database)
+        self._shown = SearchPosts(database)
+        self._clock = clock
+
+    async def weights(self, tenant_id: UUID, user_id: UUID) -> Mapping[str, float]:
+        return weights(await self._interests.of_user(tenant_id, user_id), self._clock())
+
+    async def recommend(self, tenant_id: UUID, user_id: UUID, *, limit: int = 12) -> Recommended:
+        """Nothing without interests."""
+        now = self._clock()
+        likes = dict(list((await self.weights(tenant_id, user_id)).items())[:MOST_LABELS])
+        if not likes:
+            return Recommended()
+        labels, month = list(likes), now - CHANNELS_SINCE
+        fitting = await self._posts.posts(tenant_id, labels, since=now - POSTS_SINCE, until=now)
+        best = _best(fitting, likes, now, limit)
+        shown = await self._shown.posts(tenant_id, [post.post_id for post, _ in best])
+        channels = await self._posts.channels(tenant_id, labels, since=month, until=now, least=LEAST_POSTS)
+        return Recommended(
+            posts=tuple(
+                RecommendedPost(shown[post.post_id], _why(post.labels, likes), worth)
+                for post, worth in best
+                if post.post_id in shown
+            ),
+            channels=tuple(sorted(channels, key=_worth, reverse=True)[:limit]),
+            origins=tuple(await self._posts.origins(tenant_id, labels, since=month, until=now, limit=limit)),
+        )
+
+
+def _best(
+    posts: Sequence[FittingPost], likes: Mapping[str, float], now: datetime, limit: int
+) -> list[tuple[FittingPost, float]]:
+    """Each story once, and not all of one channel."""
+    ranked = sorted(((post, score(Candidate(post.labels, post.posted_at), likes, now)) for post in posts), key=_rank)
+    told: dict[bytes, FittingPost] = {}
+    albums: set[UUID] = set()
+    channels: Counter[int] = Counter()
+    best: list[tuple[FittingPost, float]] = []
+    for post, worth in ranked:
+        again = any((other := told.get(band)) and same_story(post, other) for band in bands(post.signature))
+        if again or post.album_id in albums or channels[post.channel_id] >= PER_CHANNEL:
+            continue
+        best.append((post, worth))
+        channels[post.channel_id] += 1
+        told.update(dict.fromkeys(bands(post.signature), post))
+        if post.album_id is not None:
+            albums.add(post.album_id)
+        if len(best) == limit:
+            break
+    return best
+
+
+def _rank(one: tuple[FittingPost, float]) -> tuple[float, UUID]:
+    return -one[1], one[0].post_id
+
+
+def _worth(channel: FittingChannel) -> float:
+    """A large share of a channel, and not of three posts."""
+    return channel.fitting / channel.posts * math.log1p(channel.fitting)
+
+
+def _why(labels: Collection[str], likes: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(sorted((label for label in labels if likes.get(label)), key=lambda label: (-likes[label], label)))

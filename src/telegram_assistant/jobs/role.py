@@ -1,0 +1,99 @@
+"""Periodic jobs, wired: the `api` role starts them, and does not start without them (SPEC 7.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from telegram_assistant.ai.abilities import Answerer
+from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.ai.taxonomy import load_taxonomy
+from telegram_assistant.api.services import Services
+from telegram_assistant.config import Settings
+from telegram_assistant.domain.digests import Issue
+from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.jobs import DIGESTS, Work, plans
+from telegram_assistant.jobs.digest_delivery import Delivery
+from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.digest_mail import Mail, MailServer
+from telegram_assistant.jobs.digest_stories import Interests, Stories
+from telegram_assistant.jobs.digest_writing import Evidence, Writer
+from telegram_assistant.jobs.digests import DigestJob
+from telegram_assistant.jobs.runner import LOCK_TTL, Jobs
+from telegram_assistant.names import JOBS_LOCK
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.search.planning import Planner
+from telegram_assistant.stores.postgres.digests import Digests
+from telegram_assistant.stores.postgres.digests_issues import DigestIssues
+from telegram_assistant.stores.postgres.digests_posts import DigestPosts
+from telegram_assistant.stores.postgres.jobs import JobRuns
+from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.search_posts import SearchPosts
+
+PATIENCE = 120.0  # seconds without a round after which the jobs count as stuck
+
+
+async def start_jobs(
+    runtime: Runtime,
+    services: Services,
+    *,
+    desk: DigestDesk | None = None,
+    work: Mapping[str, Work] | None = None,
+    deliveries: Sequence[Delivery] = (),
+) -> Jobs:
+    """`work`: what the other jobs of the table do, by name; `deliveries`: ways for digests besides e-mail."""
+    settings = runtime.settings
+    digests = DigestJob(
+        Digests(services.database),
+        DigestIssues(services.database),
+        desk or open_desk(services),
+        [Mail(MailServer.of(settings)), *deliveries],
+        clock=services.clock,
+        page=lambda issue: page_of(settings, issue),
+    )
+    jobs = open_jobs(services, {DIGESTS: digests, **(work or {})})
+    runtime.health.sections["jobs"] = jobs.report
+    await runtime.start_task("jobs", jobs.run, patience=PATIENCE)
+    return jobs
+
+
+def open_jobs(services: Services, work: Mapping[str, Work]) -> Jobs:
+    """To be called where an event loop runs."""
+    settings = services.settings
+    monotonic = asyncio.get_running_loop().time
+    lock = Lock(services.redis, JOBS_LOCK, settings.hostname, ttl=LOCK_TTL, monotonic=monotonic)
+    table = plans(interests_minutes=settings.interests_sync_minutes)
+    return Jobs(table, work, JobRuns(services.database), lock, clock=services.clock)
+
+
+def open_desk(
+    services: Services,
+    *,
+    answerer: Answerer | None = None,
+    lexicon: Lexicon | None = None,
+    inflection: Inflection | None = None,
+    interests: Interests | None = None,
+) -> DigestDesk:
+    """Without an answerer of somebody's, digests are made of the posts' own words."""
+    settings, database = services.settings, services.database
+    inflection = inflection or Inflection()
+    documents, posts = SearchDocuments(database), DigestPosts(database)
+    planner = Planner(documents, SearchPosts(database), lexicon or Lexicon(inflection))
+    patience = timedelta(seconds=2 * max(settings.polling_bound_sec, settings.parser_scheduler_interval_sec))
+    return DigestDesk(
+        Stories(posts, documents, planner, load_taxonomy(settings.ai_topics_file), patience=patience),
+        Writer(Evidence(inflection), answerer),
+        DigestIssues(database),
+        posts,
+        clock=services.clock,
+        keeps_deleted=settings.retention_deleted == "keep",
+        interests=interests,
+    )
+
+
+def page_of(settings: Settings, issue: Issue) -> str | None:
+    if not settings.api_public_url:
+        return None
+    return f"{settings.api_public_url.rstrip('/')}/digests/{issue.digest_id}/issues/{issue.id}"

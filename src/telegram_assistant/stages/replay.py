@@ -1,0 +1,35 @@
+"""Dead letters once more: each goes to the stage that failed, and only there (G4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import msgspec
+from redis.asyncio import Redis
+
+from telegram_assistant.bus.waiting import Waiting, WaitingRoom
+from telegram_assistant.stores.postgres.dead_letters import DeadLetters, Letter
+
+
+def is_event(letter: Letter) -> bool:
+    """What never was an event of ours cannot be tried again, only dropped."""
+    return isinstance(letter.payload, dict)
+
+
+async def replay(redis: Redis, store: DeadLetters, letters: Iterable[Letter]) -> list[Letter]:
+    """Those that can be tried again wait for their stage now; which."""
+    readable = [letter for letter in letters if is_event(letter)]
+    for letter in readable:
+        waits = Waiting(
+            event=letter.event,
+            payload=msgspec.Raw(msgspec.json.encode(letter.payload)),
+            key=letter.key,
+            since=time.time(),
+            reason="replayed",
+        )
+        async with redis.pipeline(transaction=True) as pipe:
+            WaitingRoom(redis, letter.stage).put(pipe, waits, time.time())
+            await pipe.execute()
+    await store.replayed([letter.id for letter in readable])
+    return readable

@@ -1,0 +1,227 @@
+"""Where a tenant's alerts go besides the page, and how far each is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import RowMapping, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.domain.alerting import MOST_CHANNELS, Action, AlertChannel, Delivery, Topic, Way
+from telegram_assistant.errors import Reject
+from telegram_assistant.stores.postgres.database import as_tenant
+
+KEPT = timedelta(days=30)
+WINDOW = timedelta(days=1)  # what happened while nobody looked is sent when it is not older
+
+_COLUMNS = "id, tenant_id, kind, name, hint, topics, enabled, created_at"
+_DELIVERY = (
+    "d.id, d.channel_id, d.tenant_id, d.dedup_key, d.action, d.content, d.state, d.attempts, d.due_at, d.created_at,"
+    " d.delivered_at, d.error"
+)
+_KEY = (
+    "CASE n.state WHEN 'told' THEN n.key ELSE n.key || ':' || (extract(epoch FROM n.opened_at) * 1000000)::bigint END"
+)
+_CONTENT = "n.content || jsonb_build_object('topic', n.topic, 'at', n.opened_at)"
+# Several watchers of one post, or several searches that find one, make one message.
+_NOTICES = f"""
+INSERT INTO alert_deliveries (channel_id, tenant_id, dedup_key, action, content)
+SELECT c.id, n.tenant_id, {_KEY}, 'trigger', {_CONTENT}
+FROM notices n JOIN alert_channels c ON c.tenant_id = n.tenant_id AND c.enabled AND n.topic = ANY(c.topics)
+WHERE n.state IN ('open', 'told') AND n.opened_at >= c.created_at AND n.opened_at > now() - CAST(:window AS interval)
+  AND NOT EXISTS (SELECT 1 FROM alert_deliveries d
+    WHERE d.channel_id = c.id AND d.dedup_key = {_KEY} AND d.action = 'trigger')
+ON CONFLICT DO NOTHING
+"""
+_RESOLVED = f"""
+INSERT INTO alert_deliveries (channel_id, tenant_id, dedup_key, action, content)
+SELECT d.channel_id, n.tenant_id, d.dedup_key, 'resolve', {_CONTENT}
+FROM notices n JOIN alert_deliveries d ON d.tenant_id = n.tenant_id AND d.action = 'trigger' AND d.dedup_key = {_KEY}
+WHERE n.state = 'resolved' AND n.resolved_at > now() - CAST(:window AS interval) AND NOT EXISTS (
+  SELECT 1 FROM alert_deliveries r
+  WHERE r.channel_id = d.channel_id AND r.dedup_key = d.dedup_key AND r.action = 'resolve')
+ON CONFLICT DO NOTHING
+"""
+_FOUND = """
+INSERT INTO alert_deliveries (channel_id, tenant_id, dedup_key, action, content)
+SELECT DISTINCT c.id, a.tenant_id, 'search:' || a.post_id, 'trigger',
+  jsonb_build_object('topic', 'search', 'post_id', a.post_id)
+FROM search_alerts a JOIN alert_channels c ON c.tenant_id = a.tenant_id AND c.enabled AND 'search' = ANY(c.topics)
+WHERE a.story_of IS NULL AND a.found_at >= c.created_at AND a.found_at > now() - CAST(:window AS interval)
+  AND NOT EXISTS (SELECT 1 FROM alert_deliveries d
+    WHERE d.channel_id = c.id AND d.dedup_key = 'search:' || a.post_id AND d.action = 'trigger')
+ON CONFLICT DO NOTHING
+"""
+# A few of one place at once, in their order; the end of a thing never before its beginning.
+_DUE = f"""
+SELECT * FROM (
+  SELECT {_DELIVERY}, row_number() OVER (PARTITION BY d.channel_id ORDER BY d.due_at, d.created_at, d.id) AS place
+  FROM alert_deliveries d JOIN alert_channels c ON c.id = d.channel_id
+  WHERE d.state = 'waiting' AND d.due_at <= now() AND c.enabled AND (d.action = 'trigger' OR NOT EXISTS (
+    SELECT 1 FROM alert_deliveries t WHERE t.channel_id = d.channel_id AND t.dedup_key = d.dedup_key
+      AND t.action = 'trigger' AND t.state = 'waiting'))
+) due WHERE place <= :each ORDER BY channel_id, place LIMIT :most
+"""
+
+
+class AlertChannels:
+    """The table `alert_channels`. Tenants read it without the secrets; it is written here."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def of_tenant(self, tenant_id: UUID) -> list[AlertChannel]:
+        statement = text(f"SELECT {_COLUMNS} FROM alert_channels ORDER BY created_at, id")
+        async with as_tenant(self._database, tenant_id) as connection:
+            return [_channel(row) for row in (await connection.execute(statement)).mappings()]
+
+    async def get(self, tenant_id: UUID, channel_id: UUID) -> AlertChannel | None:
+        statement = text(f"SELECT {_COLUMNS} FROM alert_channels WHERE id = :id")
+        async with as_tenant(self._database, tenant_id) as connection:
+            row = (await connection.execute(statement, {"id": channel_id})).mappings().one_or_none()
+        return None if row is None else _channel(row)
+
+    async def add(self, channel: AlertChannel, secret: bytes) -> None:
+        """`secret`: sealed. Raises Reject for one too many."""
+        values = {
+            "id": channel.id,
+            "tenant": channel.tenant_id,
+            "kind": channel.kind,
+            "name": channel.name,
+            "hint": channel.hint,
+            "topics": list(channel.topics),
+            "secret": secret,
+        }
+        async with self._database.begin() as connection:
+            await connection.execute(text("SELECT 1 FROM tenants WHERE id = :tenant FOR UPDATE"), values)
+            count = text("SELECT count(*) FROM alert_channels WHERE tenant_id = :tenant")
+            if (await connection.execute(count, values)).scalar_one() >= MOST_CHANNELS:
+                raise Reject(f"there are {MOST_CHANNELS} places for alerts already; remove one first")
+            await connection.execute(
+                text(
+                    "INSERT INTO alert_channels (id, tenant_id, kind, name, hint, topics, secret)"
+                    " VALUES (:id, :tenant, :kind, :name, :hint, :topics, :secret)"
+                ),
+                values,
+            )
+
+    async def change(
+        self, channel: AlertChannel, *, topics: Sequence[Topic] | None = None, enabled: bool | None = None
+    ) -> None:
+        """What happened while it was off is not sent afterwards."""
+        statement = text(
+            "UPDATE alert_channels SET topics = coalesce(CAST(:topics AS text[]), topics),"
+            " created_at = CASE WHEN NOT enabled AND CAST(:enabled AS boolean) THEN now() ELSE created_at END,"
+            " enabled = coalesce(CAST(:enabled AS boolean), enabled) WHERE id = :id AND tenant_id = :tenant"
+        )
+        wanted = None if topics is None else list(topics)
+        values = {"topics": wanted, "enabled": enabled, "id": channel.id, "tenant": channel.tenant_id}
+        async with self._database.begin() as connection:
+            await connection.execute(statement, values)
+
+    async def remove(self, channel: AlertChannel) -> None:
+        statement = text("DELETE FROM alert_channels WHERE id = :id AND tenant_id = :tenant")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel.id, "tenant": channel.tenant_id})
+
+    async def secret(self, channel_id: UUID) -> tuple[Way, bytes] | None:
+        """What kind of place it is, and the sealed secret."""
+        statement = text("SELECT kind, secret FROM alert_channels WHERE id = :id")
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"id": channel_id})).one_or_none()
+        return None if row is None else (Way(row.kind), row.secret)
+
+
+class AlertDeliveries:
+    """The table `alert_deliveries`."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def enqueue(self) -> int:
+        """Whatever is told and has places to go to; each once."""
+        async with self._database.begin() as connection:
+            added = [
+                (await connection.execute(text(statement), {"window": WINDOW})).rowcount
+                for statement in (_NOTICES, _RESOLVED, _FOUND)
+            ]
+        return sum(added)
+
+    async def due(self, *, each: int, most: int) -> list[Delivery]:
+        async with self._database.connect() as connection:
+            rows = await connection.execute(text(_DUE), {"each": each, "most": most})
+            return [_delivery(row) for row in rows.mappings()]
+
+    async def delivered(self, delivery: Delivery) -> None:
+        await self._set(delivery, "state = 'delivered', delivered_at = now(), attempts = attempts + 1, error = ''")
+
+    async def failed(self, delivery: Delivery, error: str, again_in: float | None, *, counted: bool = True) -> None:
+        """After `again_in` seconds once more; None: never again."""
+        await self._set(
+            delivery,
+            "attempts = attempts + :counted, error = :error, state = :state,"
+            " due_at = now() + make_interval(secs => CAST(:wait AS double precision))",
+            error=error[:500],
+            wait=again_in or 0.0,
+            state="dead" if again_in is None else "waiting",
+            counted=int(counted),
+        )
+
+    async def hold(self, channel_id: UUID, seconds: float) -> None:
+        """The place wants us to be slower: everything for it waits."""
+        statement = text(
+            "UPDATE alert_deliveries SET due_at = greatest(due_at, now() + make_interval(secs => CAST(:wait AS"
+            " double precision))) WHERE channel_id = :channel AND state = 'waiting'"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"channel": channel_id, "wait": seconds})
+
+    async def again(self, channel: AlertChannel) -> int:
+        """What was given up is sent once more."""
+        statement = text(
+            "UPDATE alert_deliveries SET state = 'waiting', attempts = 0, due_at = now(), created_at = now(),"
+            " error = '' WHERE channel_id = :channel AND tenant_id = :tenant AND state = 'dead'"
+        )
+        async with self._database.begin() as connection:
+            return (await connection.execute(statement, {"channel": channel.id, "tenant": channel.tenant_id})).rowcount
+
+    async def newest(self, tenant_id: UUID, *, limit: int) -> list[Delivery]:
+        statement = text(f"SELECT {_DELIVERY} FROM alert_deliveries d ORDER BY d.created_at DESC, d.id LIMIT :limit")
+        async with as_tenant(self._database, tenant_id) as connection:
+            return [_delivery(row) for row in (await connection.execute(statement, {"limit": limit})).mappings()]
+
+    async def searches(self, tenant_id: UUID, post_id: UUID, *, limit: int) -> list[str]:
+        """The names of those that found a post."""
+        statement = text(
+            "SELECT DISTINCT s.name FROM search_alerts a JOIN saved_searches s ON s.id = a.search_id"
+            " WHERE a.post_id = :post ORDER BY s.name LIMIT :limit"
+        )
+        async with as_tenant(self._database, tenant_id) as connection:
+            return list((await connection.execute(statement, {"post": post_id, "limit": limit})).scalars())
+
+    async def prune(self) -> int:
+        statement = text("DELETE FROM alert_deliveries WHERE created_at < now() - CAST(:kept AS interval)")
+        async with self._database.begin() as connection:
+            return (await connection.execute(statement, {"kept": KEPT})).rowcount
+
+    async def _set(self, delivery: Delivery, change: str, **values: Any) -> None:
+        async with self._database.begin() as connection:
+            statement = text(f"UPDATE alert_deliveries SET {change} WHERE id = :id")
+            await connection.execute(statement, {"id": delivery.id, **values})
+
+
+def new_id() -> UUID:
+    """Made before the row is: the secret is sealed for it."""
+    return uuid4()
+
+
+def _channel(row: RowMapping) -> AlertChannel:
+    topics = tuple(Topic(one) for one in row["topics"] if one in set(Topic))
+    return AlertChannel(**{**row, "kind": Way(row["kind"]), "topics": topics})
+
+
+def _delivery(row: RowMapping) -> Delivery:
+    return Delivery(**{name: row[name] for name in Delivery.__dataclass_fields__} | {"action": Action(row["action"])})

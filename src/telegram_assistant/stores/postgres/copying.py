@@ -1,0 +1,103 @@
+"""Every table, out of one database and into another, by COPY: their versions of PostgreSQL may differ."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from gzip import GzipFile
+from typing import IO, Any, TypeAlias, cast
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.schema import metadata
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
+
+Raw: TypeAlias = Any  # a connection of asyncpg: the stubs of its COPY are narrower than what it takes
+
+_COLUMNS = """
+SELECT table_name::text AS name, array_agg(column_name::text ORDER BY ordinal_position) AS columns
+FROM information_schema.columns WHERE table_schema = current_schema() AND is_generated = 'NEVER' GROUP BY 1
+"""
+_SEQUENCES = """
+SELECT table_name || '.' || column_name AS name,
+  coalesce(pg_sequence_last_value(pg_get_serial_sequence(quote_ident(table_name), column_name)::regclass), 0) AS last
+FROM information_schema.columns WHERE table_schema = current_schema() AND is_identity = 'YES' ORDER BY 1
+"""
+MADE_BY_MIGRATIONS = {"tenants": SYSTEM_TENANT, "users": SYSTEM_USER}
+
+
+@asynccontextmanager
+async def snapshot(database: AsyncEngine) -> AsyncIterator[Raw]:
+    """A transaction that sees all tables as they are at this moment, whatever is written meanwhile."""
+    async with database.connect() as connection:
+        driver = cast("Any", (await connection.get_raw_connection()).driver_connection)
+        async with driver.transaction(isolation="repeatable_read", readonly=True):
+            yield driver
+
+
+@asynccontextmanager
+async def empty_tables(database: AsyncEngine) -> AsyncIterator[Raw]:
+    """A transaction in which nobody else has the tables, and in which they lose what migrations wrote."""
+    async with raw_transaction(database) as connection:
+        names = list(await columns_of(connection))
+        await connection.execute(f"LOCK TABLE {', '.join(names)} IN ACCESS EXCLUSIVE MODE")
+        if not await first_filled(connection):
+            for name in reversed(names):
+                await connection.execute(f"DELETE FROM {name}")
+        yield connection
+
+
+async def schema_version(connection: Raw) -> str:
+    return str(await connection.fetchval("SELECT version_num FROM alembic_version"))
+
+
+async def columns_of(connection: Raw) -> dict[str, list[str]]:
+    """By table, in the order in which they can be filled: what others refer to comes first."""
+    found = {row["name"]: list(row["columns"]) for row in await connection.fetch(_COLUMNS)}
+    return {table.name: found[table.name] for table in metadata.sorted_tables if table.name in found}
+
+
+async def last_numbers(connection: Raw) -> dict[str, int]:
+    return {row["name"]: int(row["last"]) for row in await connection.fetch(_SEQUENCES)}
+
+
+async def go_on_from(connection: Raw, numbers: dict[str, int]) -> None:
+    """Numbers that were given out are not given out again."""
+    for name, last in numbers.items():
+        if last:
+            table, _, column = name.partition(".")
+            await connection.execute("SELECT setval(pg_get_serial_sequence($1, $2), $3)", table, column, last)
+
+
+async def copy_out(connection: Raw, table: str, columns: Sequence[str], write: Callable[[bytes], object]) -> int:
+    """How many rows."""
+
+    async def take(piece: bytes) -> None:
+        write(piece)
+
+    statement = f"SELECT {_listed(columns)} FROM {table}"
+    return _rows(await connection.copy_from_query(statement, output=take, format="text"))
+
+
+async def copy_in(connection: Raw, table: str, columns: Sequence[str], source: IO[bytes] | GzipFile) -> int:
+    """How many rows."""
+    return _rows(await connection.copy_to_table(table, source=source, columns=list(columns), format="text"))
+
+
+async def first_filled(connection: Raw) -> str | None:
+    """A table that holds more than migrations put there; None: the database is as good as new."""
+    for name in await columns_of(connection):
+        ours = MADE_BY_MIGRATIONS.get(name)
+        condition = f"WHERE id <> '{ours}'" if ours else ""
+        if await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {name} {condition})"):
+            return name
+    return None
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
+
+
+def _rows(status: str) -> int:
+    return int(status.rsplit(" ", 1)[-1])

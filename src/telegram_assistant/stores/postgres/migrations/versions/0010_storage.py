@@ -1,0 +1,50 @@
+"""How much room each tenant takes, its quota, and files that were given up because they can be fetched again."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0010"
+down_revision = "0009"
+branch_labels = None
+depends_on = None
+
+TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
+STATUS = "ck_post_media_status"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "storage_usage",
+        sa.Column("tenant_id", sa.UUID(), nullable=False),
+        sa.Column("measured_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.Column("objects", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_storage_usage_tenant_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("tenant_id", "measured_at", "kind", name=op.f("pk_storage_usage")),
+    )
+    op.execute("ALTER TABLE storage_usage ENABLE ROW LEVEL SECURITY")
+    op.execute(f"CREATE POLICY tenant ON storage_usage TO tga_tenant USING (tenant_id = {TENANT})")
+    op.execute("GRANT SELECT ON storage_usage TO tga_tenant")
+    op.add_column("tenants", sa.Column("storage_quota_mb", sa.Integer(), nullable=True))
+    for column in ("opened_at", "evicted_at"):
+        op.add_column("media_objects", sa.Column(column, sa.DateTime(timezone=True), nullable=True))
+    op.create_index(op.f("ix_media_objects_created_at"), "media_objects", ["created_at"])
+    _statuses("'pending', 'stored', 'skipped', 'failed', 'evicted'")
+
+
+def downgrade() -> None:
+    op.execute("UPDATE post_media SET status = 'skipped' WHERE status = 'evicted'")
+    _statuses("'pending', 'stored', 'skipped', 'failed'")
+    op.drop_index(op.f("ix_media_objects_created_at"), table_name="media_objects")
+    for column in ("evicted_at", "opened_at"):
+        op.drop_column("media_objects", column)
+    op.drop_column("tenants", "storage_quota_mb")
+    op.drop_table("storage_usage")
+
+
+def _statuses(names: str) -> None:
+    op.drop_constraint(op.f(STATUS), "post_media")
+    op.create_check_constraint(op.f(STATUS), "post_media", f"status IN ({names})")

@@ -1,0 +1,168 @@
+"""Tenants and their users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from telegram_assistant.domain.access import Role
+from telegram_assistant.stores.postgres.database import as_tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A group of people who see the same channels."""
+
+    id: UUID
+    name: str
+    created_at: datetime
+    users: int
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody of a tenant. Without a login the one-time link was not used yet."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    email: str | None
+    login: str | None
+    role: Role
+    disabled: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """What a sign-in is checked against."""
+
+    user_id: UUID
+    tenant_id: UUID
+    password_hash: str | None
+
+
+_USER = "u.id, u.tenant_id, u.name, u.email, u.login, u.role, u.disabled, u.created_at"
+_TENANTS = """
+SELECT t.id, t.name, t.created_at,
+  (SELECT count(*) FROM users u WHERE u.tenant_id = t.id AND u.role <> 'system') AS users,
+  (SELECT count(DISTINCT s.channel_id) FROM subscriptions s WHERE s.tenant_id = t.id) AS channels
+FROM tenants t
+"""
+# Whoever else could still let people in: somebody who has a password.
+_OTHER_ADMINS = """
+SELECT count(*) FROM users WHERE tenant_id = :tenant AND id <> :id AND role = 'admin' AND NOT disabled
+  AND password_hash IS NOT NULL
+"""
+
+
+class Users:
+    """The tables `tenants` and `users`. What a caller asks for is read under row-level security."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def tenants(self) -> list[Tenant]:
+        async with self._database.connect() as connection:
+            return [Tenant(*row) for row in await connection.execute(text(f"{_TENANTS} ORDER BY t.created_at, t.id"))]
+
+    async def tenant(self, name: str) -> Tenant | None:
+        async with self._database.connect() as connection:
+            row = (await connection.execute(text(f"{_TENANTS} WHERE t.name = :name"), {"name": name})).first()
+        return None if row is None else Tenant(*row)
+
+    async def add_tenant(self, name: str) -> UUID | None:
+        """None: there is one of this name already."""
+        statement = text("INSERT INTO tenants (name) VALUES (:name) ON CONFLICT DO NOTHING RETURNING id")
+        async with self._database.begin() as connection:
+            return (await connection.execute(statement, {"name": name})).scalar_one_or_none()
+
+    async def of_tenant(self, tenant_id: UUID, *, limit: int, after: UUID | None = None) -> list[User]:
+        """The people of a tenant, in the order in which they came."""
+        statement = text(
+            f"SELECT {_USER} FROM users u WHERE u.role <> 'system' AND (CAST(:after AS uuid) IS NULL"
+            " OR (u.created_at, u.id) > (SELECT a.created_at, a.id FROM users a WHERE a.id = :after))"
+            " ORDER BY u.created_at, u.id LIMIT :limit"
+        )
+        async with as_tenant(self._database, tenant_id) as connection:
+            rows = await connection.execute(statement, {"limit": limit, "after": after})
+            return [_user(row) for row in rows]
+
+    async def get(self, tenant_id: UUID, user_id: UUID) -> User | None:
+        return await self._one(tenant_id, "u.id = :value", user_id)
+
+    async def named(self, tenant_id: UUID, name: str) -> User | None:
+        """By login, e-mail or name; a name may be that of several, then the oldest."""
+        return await self._one(tenant_id, "lower(:value) IN (u.login, lower(u.email), lower(u.name))", name)
+
+    async def _one(self, tenant_id: UUID, condition: str, value: object) -> User | None:
+        statement = text(
+            f"SELECT {_USER} FROM users u WHERE u.role <> 'system' AND {condition} ORDER BY u.created_at, u.id LIMIT 1"
+        )
+        async with as_tenant(self._database, tenant_id) as connection:
+            row = (await connection.execute(statement, {"value": value})).first()
+        return None if row is None else _user(row)
+
+    async def add(self, tenant_id: UUID, *, name: str, role: Role, email: str | None) -> UUID | None:
+        """None: the e-mail address is somebody's already."""
+        statement = text(
+            "INSERT INTO users (tenant_id, name, role, email) VALUES (:tenant, :name, :role, :email)"
+            " ON CONFLICT DO NOTHING RETURNING id"
+        )
+        values = {"tenant": tenant_id, "name": name, "role": role.value, "email": email}
+        async with self._database.begin() as connection:
+            return (await connection.execute(statement, values)).scalar_one_or_none()
+
+    async def change(
+        self, tenant_id: UUID, user_id: UUID, *, role: Role | None = None, disabled: bool | None = None
+    ) -> bool:
+        """False: this would leave the tenant without anybody who can let people in."""
+        statement = text(
+            "UPDATE users SET role = coalesce(:role, role), disabled = coalesce(:disabled, disabled)"
+            " WHERE id = :id AND tenant_id = :tenant AND role <> 'system'"
+        )
+        weaker = role is Role.MEMBER or disabled is True
+        values = {"id": user_id, "tenant": tenant_id, "role": role and role.value, "disabled": disabled}
+        async with self._database.begin() as connection:
+            # Two admins must not demote each other at the same moment.
+            await connection.execute(text("SELECT id FROM tenants WHERE id = :id FOR UPDATE"), {"id": tenant_id})
+            if weaker and await _is_last_admin(connection, tenant_id, user_id):
+                return False
+            await connection.execute(statement, values)
+            if disabled:
+                await connection.execute(text("DELETE FROM sessions WHERE user_id = :id"), values)
+                await connection.execute(text("DELETE FROM one_time_links WHERE user_id = :id"), values)
+        return True
+
+    async def sign_in(self, login: str) -> SignIn | None:
+        """Without a tenant: which one it is follows from the login."""
+        statement = text(
+            "SELECT id, tenant_id, password_hash FROM users WHERE login = :login AND NOT disabled AND role <> 'system'"
+        )
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"login": login})).first()
+        return None if row is None else SignIn(*row)
+
+    async def set_hash(self, user_id: UUID, password_hash: str, *, instead_of: str) -> None:
+        """Better parameters for the same password; one that was changed meanwhile stays."""
+        statement = text("UPDATE users SET password_hash = :hash WHERE id = :id AND password_hash = :old")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": user_id, "hash": password_hash, "old": instead_of})
+
+
+async def _is_last_admin(connection: AsyncConnection, tenant_id: UUID, user_id: UUID) -> bool:
+    values = {"tenant": tenant_id, "id": user_id}
+    is_admin = text("SELECT 1 FROM users WHERE id = :id AND tenant_id = :tenant AND role = 'admin' AND NOT disabled")
+    if (await connection.execute(is_admin, values)).first() is None:
+        return False
+    return not (await connection.execute(text(_OTHER_ADMINS), values)).scalar_one()
+
+
+def _user(row: Row[Any]) -> User:
+    return User(row.id, row.tenant_id, row.name, row.email, row.login, Role(row.role), row.disabled, row.created_at)

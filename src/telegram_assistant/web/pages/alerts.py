@@ -1,0 +1,190 @@
+"""`/alerts`: what changed or went wrong, posts that somebody watches, and for admins where alerts are sent."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from markupsafe import Markup
+
+from telegram_assistant.api.auth import PageAdminDep, PageCallerDep, ServicesDep
+from telegram_assistant.api.cursor import LONGEST
+from telegram_assistant.api.problems import not_found
+from telegram_assistant.api.routes.alerts import DeskDep, get_place, note, read_place, write_place
+from telegram_assistant.api.routes.posts import PostId
+from telegram_assistant.api.services import Services
+from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.alerting import LONGEST_NAME, AlertChannel, Notice, Topic, Way
+from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.stores.postgres.alert_channels import AlertChannels, AlertDeliveries
+from telegram_assistant.stores.postgres.notices import Notices
+from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
+from telegram_assistant.web.page import fragment, page
+from telegram_assistant.web.versions_diff import diff
+
+ON_A_PAGE = 20
+DELIVERIES = 30
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNotice:
+    """With what an edit changed, as far as that is kept and seen."""
+
+    notice: Notice
+    change: Markup | None
+
+    @property
+    def code(self) -> str:
+        return str(self.notice.content.get("code", ""))
+
+
+@router.get("/alerts")
+async def alerts(
+    request: Request,
+    services: ServicesDep,
+    caller: PageCallerDep,
+    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+) -> HTMLResponse:
+    return await _page(request, services, caller, cursor=cursor)
+
+
+@router.post("/alerts/read")
+async def read(services: ServicesDep, caller: PageCallerDep) -> RedirectResponse:
+    await Notices(services.database).read(caller.tenant_id, caller.user_id)
+    return _back()
+
+
+@router.get("/alerts/watch/{post_id}")
+async def watch_button(request: Request, services: ServicesDep, caller: PageCallerDep, post_id: PostId) -> HTMLResponse:
+    """A piece of the page of a post."""
+    return await _button(request, services, caller, post_id)
+
+
+@router.post("/alerts/watch/{post_id}")
+async def watch(request: Request, services: ServicesDep, caller: PageCallerDep, post_id: PostId) -> Response:
+    """Watch it, or no more."""
+    posts = WatchedPosts(services.database)
+    if not await posts.unwatch(caller.tenant_id, caller.user_id, post_id) and not await posts.watch(
+        caller.tenant_id, caller.user_id, post_id
+    ):
+        raise not_found("post")
+    if "hx-request" in request.headers:
+        return await _button(request, services, caller, post_id)
+    return _back("#watched")
+
+
+@router.post("/alerts/places")
+async def add_place(
+    request: Request,
+    services: ServicesDep,
+    admin: PageAdminDep,
+    desk: DeskDep,
+    kind: Annotated[Way, Form()],
+    *,
+    value: Annotated[str, Form(max_length=2_000)] = "",
+    name: Annotated[str, Form(max_length=LONGEST_NAME)] = "",
+    topics: Annotated[list[Topic] | None, Form(max_length=10)] = None,
+) -> HTMLResponse:
+    """No redirect: the secret of a webhook is shown this once."""
+    try:
+        made, secret = await desk.add(kind, value, name, topics or [])
+    except (Reject, Retry) as exc:
+        return await _page(request, services, admin, status=422, failed=str(exc))
+    await note(services, admin, "alert_place_added", made)
+    return await _page(request, services, admin, about=made.id, secret=secret or "")
+
+
+@router.post("/alerts/places/{place_id}/toggle")
+async def toggle(desk: DeskDep, place: Annotated[AlertChannel, Depends(get_place)]) -> RedirectResponse:
+    await desk.channels.change(place, enabled=not place.enabled)
+    return _back("#places")
+
+
+@router.post("/alerts/places/{place_id}/remove")
+async def remove(
+    services: ServicesDep, admin: PageAdminDep, desk: DeskDep, place: Annotated[AlertChannel, Depends(get_place)]
+) -> RedirectResponse:
+    await desk.channels.remove(place)
+    await note(services, admin, "alert_place_removed", place)
+    return _back("#places")
+
+
+@router.post("/alerts/places/{place_id}/retry")
+async def retry(services: ServicesDep, place: Annotated[AlertChannel, Depends(get_place)]) -> RedirectResponse:
+    await AlertDeliveries(services.database).again(place)
+    return _back("#places")
+
+
+@router.post("/alerts/places/{place_id}/test")
+async def test(
+    request: Request,
+    services: ServicesDep,
+    admin: PageAdminDep,
+    desk: DeskDep,
+    place: Annotated[AlertChannel, Depends(get_place)],
+) -> HTMLResponse:
+    try:
+        await desk.test(place)
+    except (Reject, Retry) as exc:
+        return await _page(request, services, admin, about=place.id, failed=str(exc))
+    return await _page(request, services, admin, about=place.id, arrived=True)
+
+
+async def _page(
+    request: Request,
+    services: Services,
+    caller: Caller,
+    *,
+    cursor: str | None = None,
+    status: int = 200,
+    **told: Any,
+) -> HTMLResponse:
+    """`told`: what came of what an admin did with the place `about`."""
+    store, tenant_id = Notices(services.database), caller.tenant_id
+    after = read_place(cursor) if cursor else None
+    found = await store.of_user(tenant_id, caller.user_id, limit=ON_A_PAGE + 1, after=after)
+    places = await AlertChannels(services.database).of_tenant(tenant_id) if caller.is_admin else []
+    sent = await AlertDeliveries(services.database).newest(tenant_id, limit=DELIVERIES) if caller.is_admin else []
+    unknown = {"about": None, "failed": "", "secret": "", "arrived": False}
+    return page(
+        request,
+        "alerts.html",
+        caller=caller,
+        status=status,
+        notices=[await _shown(services, one) for one in found[:ON_A_PAGE]],
+        next=write_place(found[ON_A_PAGE - 1]) if len(found) > ON_A_PAGE else None,
+        unread=await store.unread(tenant_id, caller.user_id),
+        watched=await WatchedPosts(services.database).of_user(tenant_id, caller.user_id),
+        places=places,
+        sent=sent,
+        names={one.id: one.name for one in places},
+        ways=list(Way),
+        topics=list(Topic),
+        **{**unknown, **told},
+    )
+
+
+async def _shown(services: Services, notice: Notice) -> ShownNotice:
+    if notice.content.get("code") != "edited":
+        return ShownNotice(notice, None)
+    old, new = int(notice.content["from"]), int(notice.content["to"])
+    post_id = UUID(str(notice.content["post_id"]))
+    texts = await WatchedPosts(services.database).texts(notice.tenant_id, post_id, [old, new])
+    if old not in texts or new not in texts or texts[old] == texts[new]:
+        return ShownNotice(notice, None)
+    return ShownNotice(notice, await asyncio.to_thread(diff, texts[old], texts[new]))
+
+
+async def _button(request: Request, services: Services, caller: Caller, post_id: UUID) -> HTMLResponse:
+    watching = await WatchedPosts(services.database).is_watched(caller.tenant_id, caller.user_id, post_id)
+    return fragment(request, "alerts_watch.html", caller=caller, post_id=post_id, watching=watching)
+
+
+def _back(where: str = "") -> RedirectResponse:
+    return RedirectResponse(f"/alerts{where}", status_code=303)

@@ -1,0 +1,73 @@
+"""`/storage`: how much room everything takes, the quota, and what was given up to save room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from telegram_assistant.api.auth import PageCallerDep, ServicesDep
+from telegram_assistant.api.problems import not_found
+from telegram_assistant.api.routes.storage import quota_of
+from telegram_assistant.domain.storage import COUNTED
+from telegram_assistant.stores.postgres.evictions import Evictions
+from telegram_assistant.stores.postgres.storage import Measured, Storage
+from telegram_assistant.web.page import language_of, page, size, zone_of
+from telegram_assistant.web.storage_bars import Counts, storage_bars
+from telegram_assistant.web.texts import load_texts
+
+DAYS = 30
+MOST_BARS = 60
+MOST_EVICTED = 50
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/storage")
+async def storage(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+    quota = await quota_of(services, caller)
+    history = await Storage(services.database).history(caller.tenant_id, services.clock() - timedelta(days=DAYS))
+    language = language_of(request)
+    t = partial(load_texts(), language)
+    bars = storage_bars(
+        counts_of(history, zone_of(request)),
+        [t(f"storage.kind_{kind}") for kind in COUNTED],
+        label=t("storage.over_time"),
+        size=partial(size, language=language),
+        limit=quota.limit,
+    )
+    newest = [one for one in history if one.at == history[-1].at]
+    return page(
+        request,
+        "storage.html",
+        caller=caller,
+        quota=quota,
+        bars=bars,
+        newest=newest,
+        largest=max((one.bytes for one in newest), default=0) or 1,
+        evicted=await Evictions(services.database).of_tenant(caller.tenant_id, limit=MOST_EVICTED),
+        days=services.settings.storage_evict_after_days,
+    )
+
+
+@router.post("/storage/evicted/{sha256}/fetch")
+async def fetch(
+    services: ServicesDep, caller: PageCallerDep, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+) -> RedirectResponse:
+    if not await Evictions(services.database).fetch_again(caller.tenant_id, sha256):
+        raise not_found("file that was given up")
+    return RedirectResponse("/storage#evicted", status_code=303)
+
+
+def counts_of(history: Sequence[Measured], zone: tzinfo) -> Counts:
+    """What counts for the quota, kind by kind; thinned out to what a page can show."""
+    times: dict[datetime, dict[str, int]] = {}
+    for one in history:
+        times.setdefault(one.at, {})[one.kind] = one.bytes
+    found = [(at.astimezone(zone), [kinds.get(kind, 0) for kind in COUNTED]) for at, kinds in times.items()]
+    step = -(-len(found) // MOST_BARS) or 1
+    return found[::-1][::step][::-1]

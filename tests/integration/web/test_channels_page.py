@@ -1,0 +1,195 @@
+"""The pages of channels: what a person reads on them and does with them, in both languages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from telegram_assistant.ingest.source import ChannelInfo
+from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.web.channel_words import KEYS
+from telegram_assistant.web.texts import LANGUAGES, load_texts
+from tests.integration.search.archive import NEWS, SPORT
+
+pytestmark = pytest.mark.integration
+
+Town = Any  # of conftest.py, which cannot be imported
+ClientOf = Any
+PRIVATE = 300
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+async def holes(town: Town) -> None:
+    """Ids 5 to 8 of 2 to 20 are unknown; it failed the last time."""
+    await town.archive.run(
+        "UPDATE channels SET newest_id = 20, requested_from = 2, cursor_id = 20, captured = 14, failures = 2,"
+        " coverage = '{[2,5),[9,21)}', last_post_at = :posted, last_error = 'history: Telegram asks to wait 9 s',"
+        " about = '<script>alert(1)</script>', title = 'News <b>daily</b>' WHERE id = :id",
+        id=NEWS,
+        posted=datetime.now(UTC) - timedelta(hours=30),
+    )
+
+
+@pytest.mark.usefixtures("holes")
+async def test_the_list_shows_coverage_and_what_to_do(town: Town, client_of: ClientOf) -> None:
+    answer = await client_of(town.member, page=True).get("/channels")
+    assert answer.status_code == 200
+    assert "proven up to id 4, 4 ids to come" in answer.text
+    assert "Telegram asks to wait 9 s" in answer.text
+    assert "it is tried again by itself" in answer.text
+    assert "News &lt;b&gt;daily&lt;/b&gt;" in answer.text
+    assert 'value="78.94"' in answer.text
+    assert "Secret" not in answer.text
+    assert "style=" not in answer.text, "the policy would forbid it"
+
+
+async def test_it_can_be_filtered_and_speaks_russian(town: Town, client_of: ClientOf) -> None:
+    client = client_of(town.member, page=True)
+    client.cookies.set("tga_language", "ru")
+    answer = await client.get("/channels/list", params={"q": "@spo"}, headers=HTMX)
+    assert "Sport" in answer.text
+    assert "Daily" not in answer.text
+    assert "Ещё не посещался" in answer.text
+    nothing = await client.get("/channels/list", params={"q": "<i>\0"}, headers=HTMX)
+    assert "Нет подходящих каналов" in nothing.text
+
+
+async def test_without_channels_it_says_how_to_begin(town: Town, client_of: ClientOf) -> None:
+    await town.archive.run("DELETE FROM subscriptions")
+    assert "No channels yet" in (await client_of(town.member, page=True).get("/channels")).text
+
+
+@pytest.mark.parametrize(
+    "typed,expected",
+    [
+        ("@daily_news", "watched already"),
+        ("https://t.me/some_channel", "Telegram will be asked"),
+        ("not a name", "no channel&#39;s name yet"),
+        ("\0", "no channel&#39;s name yet"),
+        ("<script>", "no channel&#39;s name yet"),
+        ("", ""),
+    ],
+)
+async def test_what_is_typed_is_previewed(town: Town, client_of: ClientOf, typed: str, expected: str) -> None:
+    client = client_of(town.member, page=True)
+    answer = await client.get("/channels/preview", params={"reference": typed}, headers=HTMX)
+    assert answer.status_code == 200
+    assert expected in answer.text
+    assert "<script>" not in answer.text
+
+
+async def test_adding_shows_the_wish_until_it_is_fulfilled(town: Town, client_of: ClientOf) -> None:
+    client, requests = client_of(town.member, page=True), Requests(town.archive.database)
+    shown = await client.post("/channels", data={"reference": "t.me/durov"}, headers=HTMX)
+    assert "@durov" in shown.text
+    assert 'hx-get="/channels/requests?had=1"' in shown.text
+    (taken,) = await requests.take(now=datetime.now(UTC), hold=timedelta(minutes=1), limit=5)
+    await requests.fail(taken, "resolving: nobody has this username", next_attempt_at=datetime.now(UTC))
+    waiting = await client.get("/channels/requests", params={"had": 1}, headers=HTMX)
+    assert "Check the name or the link" in waiting.text
+    assert "hx-trigger" not in waiting.headers
+    info = ChannelInfo(id=9, access_hash=1, title="Durov", username="durov")
+    await requests.fulfil(taken, info, "account", datetime.now(UTC))
+    done = await client.get("/channels/requests", params={"had": 1}, headers=HTMX)
+    assert done.headers["hx-trigger"] == "channels-changed"
+    assert "@durov" not in done.text
+    assert "Durov" in (await client.get("/channels")).text
+
+
+async def test_a_wish_is_given_up(town: Town, client_of: ClientOf) -> None:
+    client = client_of(town.member, page=True)
+    assert (await client.post("/channels", data={"reference": "@durov"})).headers["location"] == "/channels"
+    (row,) = await town.archive.rows("SELECT id FROM channel_requests")
+    await client_of(town.other, page=True).post(f"/channels/requests/{row.id}/drop")
+    assert len(await town.archive.rows("SELECT id FROM channel_requests")) == 1
+    await client.post(f"/channels/requests/{row.id}/drop", headers=HTMX)
+    assert await town.archive.rows("SELECT id FROM channel_requests") == []
+
+
+async def test_a_wrong_name_is_explained(town: Town, client_of: ClientOf) -> None:
+    answer = await client_of(town.member, page=True).post("/channels", data={"reference": "a b"}, headers=HTMX)
+    assert answer.status_code == 422
+    assert "does not name one channel" in answer.text
+
+
+@pytest.mark.usefixtures("holes")
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_channel_is_shown_whole(town: Town, client_of: ClientOf, language: str) -> None:
+    client = client_of(town.admin, page=True)
+    client.cookies.set("tga_language", language)
+    answer = await client.get(f"/channels/{NEWS}")
+    assert answer.status_code == 200
+    assert '<span class="badge warn">5\u20138</span>' in answer.text
+    assert '<rect class="unknown"' in answer.text
+    assert answer.text.count('class="heat"') == 7 * 24
+    assert {"en": "Silent for 30 hours", "ru": "Молчит 30 часов"}[language] in answer.text
+    assert {"en": "The last visits failed (2)", "ru": "Последние визиты не удались (2)"}[language] in answer.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
+    assert "/search?q=channel%3A%40daily_news" in answer.text
+    assert f'hx-get="/channels/{NEWS}/coverage"' in answer.text, "it is polled while posts are on their way"
+    assert "style=" not in answer.text
+
+
+async def test_a_channel_that_was_never_visited(town: Town, client_of: ClientOf) -> None:
+    answer = await client_of(town.member, page=True).get(f"/channels/{SPORT}")
+    assert "It was not visited yet" in answer.text
+    assert "No post of it is known yet" in answer.text
+    assert "For admins" not in answer.text
+
+
+@pytest.mark.usefixtures("holes")
+async def test_what_is_done_on_its_page(town: Town, client_of: ClientOf) -> None:
+    client = client_of(town.admin, page=True)
+    for path, data in (
+        ("visit", {}),
+        ("backfill", {"since": "2024-02-03"}),
+        ("change", {"priority": "5", "timezone": "Asia/Tokyo"}),
+        ("revive", {}),
+    ):
+        answer = await client.post(f"/channels/{NEWS}/{path}", data=data)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/channels/{NEWS}"), path
+    (row,) = await town.archive.rows(
+        "SELECT priority, timezone, history_from, failures FROM channels WHERE id = :id", id=NEWS
+    )
+    assert tuple(row) == (5, "Asia/Tokyo", datetime(2024, 2, 3, tzinfo=UTC), 0)
+    assert "Older posts are arriving" in (await client.get(f"/channels/{NEWS}/coverage", headers=HTMX)).text
+    assert (await client.post(f"/channels/{NEWS}/backfill")).status_code == 303, "without a day: everything"
+    assert (await client.post(f"/channels/{NEWS}/remove")).headers["location"] == "/channels"
+    assert (await client.get(f"/channels/{NEWS}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path,data",
+    [
+        ("backfill", {"since": "1999-01-01"}),
+        ("backfill", {"since": "soon"}),
+        ("change", {"priority": "1", "timezone": "Mars/Base"}),
+        ("change", {"priority": "x", "timezone": "UTC"}),
+    ],
+)
+async def test_wrong_values_are_explained(town: Town, client_of: ClientOf, path: str, data: dict[str, str]) -> None:
+    answer = await client_of(town.admin, page=True).post(f"/channels/{NEWS}/{path}", data=data)
+    assert answer.status_code == 422
+    assert "text/html" in answer.headers["content-type"]
+
+
+async def test_members_and_other_tenants_may_not(town: Town, client_of: ClientOf) -> None:
+    member, admin = client_of(town.member, page=True), client_of(town.admin, page=True)
+    assert (await member.post(f"/channels/{NEWS}/revive")).status_code == 403
+    data = {"priority": "1", "timezone": "UTC"}
+    assert (await member.post(f"/channels/{NEWS}/change", data=data)).status_code == 403
+    for path in ("", "/coverage"):
+        assert (await admin.get(f"/channels/{PRIVATE}{path}")).status_code == 404, path
+    for path in ("visit", "remove", "revive"):
+        assert (await admin.post(f"/channels/{PRIVATE}/{path}")).status_code == 404, path
+    assert (await client_of(page=True).get("/channels")).status_code == 303
+
+
+def test_each_reason_can_be_said_in_both_languages() -> None:
+    texts = load_texts()
+    for key in KEYS:
+        for language in LANGUAGES:
+            assert texts(language, key, posts="2", at="10:00", every="300", failures=3)

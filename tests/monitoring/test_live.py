@@ -1,0 +1,110 @@
+"""The real Prometheus beside a live `tga up`: no panel is empty, no metric unknown, and no alert fires."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from monitoring.generate.dashboards import DASHBOARDS
+from monitoring.generate.metrics_page import described_metrics
+from tests.e2e.conftest import Starter, Tga
+from tests.monitoring.conftest import ROOT, free_port, running
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+CONFIG = ROOT / "monitoring" / "prometheus"
+WITHIN = 150.0  # seconds for every panel to have data
+
+
+class Prometheus:
+    """Asked as Grafana asks it."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
+        self._client = client
+        self._url = url
+
+    async def ask(self, path: str, **query: str) -> Any:
+        answer = (await self._client.get(f"{self._url}/api/v1/{path}", params=query)).json()
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    async def has_data(self, expr: str) -> bool:
+        """A number, of any series."""
+        found = (await self.ask("query", query=expr))["result"]
+        return any(not math.isnan(float(one["value"][1])) for one in found)
+
+    async def missing(self, exprs: dict[str, str]) -> dict[str, str]:
+        return {name: expr for name, expr in exprs.items() if not await self.has_data(expr)}
+
+
+def configure(folder: Path, target: str) -> None:
+    """Our own configuration and rules, only quicker, and with the port that `tga up` got."""
+    config = yaml.safe_load((CONFIG / "one-machine.yml").read_text("utf-8"))
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+    del config["alerting"]
+    folder.mkdir()
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (folder / "rules.yml").write_text((CONFIG / "rules.yml").read_text("utf-8"), encoding="utf-8")
+
+
+@asynccontextmanager
+async def prometheus(program: str, folder: Path, tga: Tga) -> AsyncIterator[Prometheus]:
+    configure(folder, tga.url.removeprefix("http://"))
+    url = f"http://127.0.0.1:{free_port()}"
+    command = (
+        program,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={url.removeprefix('http://')}",
+    )
+    async with running(folder / "log", url, *command), httpx.AsyncClient(trust_env=False, timeout=20) as client:
+        yield Prometheus(client, url)
+
+
+async def test_no_panel_is_empty_and_no_metric_unknown(start: Starter, place: Path, tool: Callable[[str], str]) -> None:
+    program = tool("prometheus")
+    # Quicker than by default, so that little time is enough for all of it to happen.
+    started = await start(PARSER_SCHEDULER_INTERVAL_SEC="5", AUDIT_INTERVAL_HOURS="0.002", CRAWL_PAUSE_SEC="0.1")
+    tga = await started.ready()
+    panels = {
+        f"{board.uid}/{panel.title}/{number}": query.expr
+        for board in DASHBOARDS
+        for panel in board.panels
+        for number, query in enumerate(panel.queries)
+    }
+    loop = asyncio.get_running_loop()
+    async with prometheus(program, place / "prometheus", tga) as server:
+        deadline = loop.time() + WITHIN
+        while panels and loop.time() < deadline:
+            panels = await server.missing(panels)
+            await asyncio.sleep(0.5)
+        assert panels == {}
+        known = await server.ask("metadata")
+        described = {one.name for one in described_metrics()}
+        assert described - set(known) == set()
+        alerts = (await server.ask("rules"))["groups"]
+        assert [rule["name"] for group in alerts for rule in group["rules"] if rule["health"] != "ok"] == []
+        assert [alert["labels"] for alert in (await server.ask("alerts"))["alerts"] if alert["state"] == "firing"] == []
+    assert (await tga.stop()).code == 0
+
+
+async def test_with_many_channels_metrics_tell_of_all_of_them_together(start: Starter) -> None:
+    tga = await (await start(METRICS_MAX_CHANNELS="1")).ready()
+    for _ in range(300):
+        if (await tga.details())["ledger"]["channels"] > 1:
+            break
+        await asyncio.sleep(0.1)
+    async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+        text = (await client.get(f"{tga.url}/metrics")).text
+    assert set(re.findall(r'channel_id="([^"]*)"', text)) == {"all"}
+    assert (await tga.stop()).code == 0
