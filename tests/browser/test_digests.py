@@ -98,5 +98,5 @@ async def test_the_page_of_jobs(address: str, town: Town, open_context: OpenCont
     await context.add_cookies([{"name": COOKIE, "value": town.admin.cookie, "url": address}])
     page: Page = watch.on(await context.new_page())
     await page.goto(f"{address}/jobs")
-    await page.locator("tr", has_text="trends").get_by_role("button").click()
+    await page.locator("tr", has_text="Trends of the day").get_by_role("button").click()
     await expect(page.locator("table").last).to_contain_text("waiting")

@@ -199,7 +199,7 @@ async def test_jobs_are_for_who_runs_it_all(town: Town, client_of: ClientOf) -> 
     asked = await admin.post("/api/v1/jobs/run", json={"job": "digests"})
     assert (asked.status_code, asked.json()["outcome"]) == (202, "asked")
     names = {one["name"] for one in (await admin.get("/api/v1/jobs")).json()["items"]}
-    assert names == {"digests", "trends", "interests", "storage_usage"}
+    assert names == {"digests", "trends", "emerging", "interests", "storage_usage"}
     (run,) = (await admin.get("/api/v1/jobs/runs?job=digests")).json()["items"]
     assert run["outcome"] == "asked"
     assert (await admin.post("/api/v1/jobs/run", json={"job": "cooking"})).status_code == 422

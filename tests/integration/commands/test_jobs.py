@@ -37,7 +37,7 @@ async def test_jobs_are_listed_and_run(
     _, nobody = await run(environment, "run", "trends")
     assert "start tga up, or tga api" in str(nobody)
     _, unknown = await run(environment, "run", "cooking")
-    assert "there are digests, trends, interests, storage_usage" in str(unknown)
+    assert "there are digests, trends, emerging, interests, storage_usage" in str(unknown)
 
     async def work(_: datetime) -> str:
         return "3 trends"
@@ -65,6 +65,6 @@ async def test_jobs_are_listed_and_run(
     finally:
         await supervisor.stop()
     listed = {one["job"]: one for one in json.loads((await run(environment, "list", "--json"))[0])}
-    assert list(listed) == ["digests", "trends", "interests", "storage_usage"]
+    assert list(listed) == ["digests", "trends", "emerging", "interests", "storage_usage"]
     assert (listed["storage_usage"]["outcome"], listed["digests"]["last"]) == ("failed", None)
     assert "storage_usa" in (await run(environment, "list"))[0]
