@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ NAME, PASSWORD = "editor", "a long enough password"
 PAGES = {
     "home": "/",
     "search": "/search?q=рынок",
-    "ask": "/ask?q=Что+нового+на+рынках%3F",
+    "ask": "/ask?q=Когда+ждать+штормовой+ветер%3F",
     "channels": "/channels",
     "graph": "/graph",
     "saved": "/saved",
@@ -42,9 +43,11 @@ def main(welcome: str, folder: Path) -> None:
         page = context.new_page()
         begin(page, welcome)
         root = "{0.scheme}://{0.netloc}".format(urlsplit(welcome))
+        furnish(page, root)
         for name, address in PAGES.items():
             shoot(page, root + address, folder / f"{name}.png")
         follow(page, root, "/search?q=has:album", "a[href^='/posts/']", folder / "post.png")
+        follow(page, root, "/digests", "main a[href^='/digests/']:not([href$='/new'])", folder / "digest.png")
         follow(page, root, "/channels", "main a[href^='/channels/']", folder / "channel.png")
         variants(browser, context, root, folder)
         browser.close()
@@ -59,6 +62,17 @@ def begin(page: Page, welcome: str) -> None:
         box.fill(PASSWORD)
     page.locator("main form button").first.click()
     page.wait_for_load_state("networkidle")
+
+
+def furnish(page: Page, root: str) -> None:
+    """Something to see on pages that begin empty."""
+    told = json.loads(page.locator("body").get_attribute("hx-headers") or "{}")
+    for path, body in {
+        "saved-searches": {"name": "Рынки", "query": "рынок OR биржа"},
+        "digests": {"name": "Утро", "topics": ["economy", "science"], "time": "08:30"},
+        "trends/find": {},
+    }.items():
+        page.request.post(f"{root}/api/v1/{path}", headers=told, data=body)
 
 
 def shoot(page: Page, address: str, file: Path) -> None:
