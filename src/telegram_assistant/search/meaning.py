@@ -13,6 +13,7 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Found, Model, Vectors, Where
 
 NEAREST = 200
+NO_CHANNEL = 0  # Telegram numbers from 1
 PATIENCE = 5.0  # seconds; then a search goes by words alone
 
 
@@ -53,13 +54,18 @@ class Meaning:
         return [owner for owner, found in current.items() if found is not None]
 
     async def _near(self, owners: Sequence[UUID], vector: Sequence[float], where: Where) -> dict[UUID, float]:
-        if not where.channels:  # to the index that would mean all of them
+        if not (where.channels or where.not_channels):  # to the index that would mean all of them
             return {}
         found: list[Found] = []
         for owner in owners:
             found += await self.vectors.search(owner, vector, limit=self.nearest, where=where)
         found.sort(key=lambda one: -one.score)
         return {one.post_id: one.score for one in found[: self.nearest]}
+
+
+def but_not(where: Where, hidden: Sequence[int]) -> Where:
+    """The same by what is left out: a long list of channels costs the index more than the search itself."""
+    return replace(where, channels=(), not_channels=(NO_CHANNEL, *hidden))
 
 
 def where_of(query: Query, channels: Sequence[int]) -> Where:

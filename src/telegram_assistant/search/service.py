@@ -15,7 +15,7 @@ from telegram_assistant.index.vectors import Where
 from telegram_assistant.log import get_logger
 from telegram_assistant.search.documents import Candidate
 from telegram_assistant.search.lexemes import Lexicon, any_of, quoted
-from telegram_assistant.search.meaning import Meaning, where_of
+from telegram_assistant.search.meaning import Meaning, but_not, where_of
 from telegram_assistant.search.paging import Cursor, digest_of, read_cursor
 from telegram_assistant.search.plan import Counts, Either, Plan
 from telegram_assistant.search.planning import Planner
@@ -29,6 +29,7 @@ WINDOW = 1_000  # candidates that are ranked
 MOST_HITS = 100
 MOST_TELLERS = 50
 MOST_FACETS = 20
+MANY_CHANNELS = 50
 
 log = get_logger(__name__)
 
@@ -55,6 +56,8 @@ class Posts(Protocol):
     async def channels(self, tenant_id: UUID) -> tuple[int, ...]: ...
 
     async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]: ...
+
+    async def others(self, channels: Sequence[int]) -> list[int]: ...
 
     async def names(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, tuple[str, str]]: ...
 
@@ -184,7 +187,11 @@ class Search:
         if self._meaning is None or query.wants_deleted:
             return {}, self._why_without
         where = where_of(query, plan.channels)
+        if len(plan.channels) > MANY_CHANNELS:
+            hidden = await self._posts.others(plan.channels)
+            where = but_not(where, hidden) if len(hidden) < len(plan.channels) else where
         try:
+            # Whatever the index says, only posts of the plan's channels are shown (`fitting`).
             return await self._meaning.near_text(self._owners(tenant_id), query.words, where), ""
         except Retry as exc:
             log.warning("search_by_words_alone", reason=str(exc))

@@ -28,7 +28,7 @@ from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.neighbours import Neighbourhood
 from telegram_assistant.search.results import Results
 from telegram_assistant.search.role import open_search
-from telegram_assistant.search.service import Search
+from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM, Archive
@@ -205,6 +205,24 @@ async def test_tenants_are_apart_in_meaning_too(library: Library) -> None:
     assert {hit.post.channel_id for hit in found} <= {NEWS}
     assert await search.similar(bob, secret) == ()
     assert numbers(await search.search(await archive.tenant("new"), "satellite")) == []
+
+
+async def test_with_many_channels_what_is_hidden_stays_hidden(library: Library) -> None:
+    """The index is then told what to leave out, not the long list of what may be seen."""
+    b = await library.archive.tenant("of_many_channels")
+    for number in range(1000, 1000 + MANY_CHANNELS + 5):
+        await library.archive.channel(number, f"channel_{number}", b)
+    await library.archive.channel(900, "hidden_space", SYSTEM)
+    seen = await library.post(50, SPACE, channel=1003)
+    hidden = await library.post(51, SPACE, channel=900)
+    query = "launch of a communications satellite"
+    found = {hit.post.post_id for hit in (await library.search().search(b, query)).hits}
+    assert seen in found
+    assert hidden not in found
+    mine = await library.search().search(SYSTEM, query)
+    told = {one.post_id for hit in mine.hits for one in hit.tellers} | {hit.post.post_id for hit in mine.hits}
+    assert hidden in told
+    assert seen not in told
 
 
 async def test_an_index_in_other_hands_is_told_and_words_go_on(library: Library, folder: Path) -> None:

@@ -57,6 +57,12 @@ class SearchPosts:
                     found[name] = row.id
         return found
 
+    async def others(self, channels: Sequence[int]) -> list[int]:
+        """All channels but these, whoever sees them: to leave them out, never to show them."""
+        statement = text("SELECT id FROM channels WHERE id <> ALL(:ids)")
+        async with self._database.connect() as connection:
+            return [row.id for row in await connection.execute(statement, {"ids": list(channels)})]
+
     async def names(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         """Their titles, and how a query calls them."""
         statement = text(
