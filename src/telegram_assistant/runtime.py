@@ -26,6 +26,7 @@ from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import check_redis, open_redis
+from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.tracing import start_tracing
 
 
@@ -68,6 +69,11 @@ class Runtime:
     @property
     def demo(self) -> bool:
         return self.health.demo
+
+    def sealer(self) -> Sealer:
+        """What keeps secrets at rest: with the configured key, or with that of the data folder."""
+        key = self.settings.tga_secret_key
+        return Sealer(key.get_secret_value() if key else self.folder.secret("session.key"))
 
     async def start_task(self, name: str, job: Job, *, patience: float | None = None) -> Task:
         self.stack.push_async_callback(self.supervisor.stop, [name])

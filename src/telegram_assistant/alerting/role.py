@@ -37,8 +37,7 @@ AGENT = f"telegram-assistant/{__version__}"
 
 async def start_alerting(runtime: Runtime, app: FastAPI) -> Alerting:
     """Lets admins set places up, and sends."""
-    key = runtime.settings.tga_secret_key
-    sealer = Sealer(key.get_secret_value() if key else runtime.folder.secret("session.key"))
+    sealer = runtime.sealer()
     places = open_places(runtime.settings, runtime.clock)
     app.state.outlets = Outlets(places, sealer)
     alerting = open_alerting(

@@ -22,7 +22,6 @@ from telegram_assistant.search.saved import Hooks
 from telegram_assistant.stores.postgres.evictions import Evictions
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.usage import StorageUsage
-from telegram_assistant.stores.sealed import Sealer
 
 PATIENCE = 180.0  # seconds without a round after which alerts count as stuck
 
@@ -78,8 +77,7 @@ def _storage(services: Services) -> Storage:
 
 async def _start_saved_searches(runtime: Runtime, app: FastAPI) -> None:
     """They tell what is new."""
-    key = runtime.settings.tga_secret_key
-    sealer = Sealer(key.get_secret_value() if key else runtime.folder.secret("session.key"))
+    sealer = runtime.sealer()
     webhooks = open_places(runtime.settings, runtime.clock).webhooks
     app.state.hooks = Hooks(webhooks, sealer)
     alerts = open_alerts(runtime.database, runtime.redis, sealer, webhooks, owner=runtime.settings.hostname)

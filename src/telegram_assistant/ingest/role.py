@@ -47,7 +47,6 @@ from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.rhythms import Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.sealed import Sealer
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0
@@ -96,10 +95,7 @@ def _read_key(path: Path | None) -> str | None:
 
 def open_accounts(runtime: Runtime) -> TelegramAccounts:
     """The accounts' sessions, sealed with the configured key or with one of the data folder."""
-    key = runtime.settings.tga_secret_key
-    return TelegramAccounts(
-        runtime.database, Sealer(key.get_secret_value() if key else runtime.folder.secret("session.key"))
-    )
+    return TelegramAccounts(runtime.database, runtime.sealer())
 
 
 def polling_rules(settings: Settings) -> PollingRules:
