@@ -16,11 +16,11 @@ from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
 from bench.twins import Twins
 from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.modes import Mode
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay
-from telegram_assistant.ingest.role import calm_collector
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.source import Peer
 from telegram_assistant.ingest.statistics import Statistics

@@ -18,7 +18,7 @@ from bench.capture import Capture, cost
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from bench.telegram import served_world
-from telegram_assistant.ingest.role import calm_collector
+from telegram_assistant.collector import calm_collector
 from telegram_assistant.source.telegram import TelegramSource
 
 SECONDS = 90.0

@@ -11,10 +11,10 @@ from bench.engines import started_engines
 from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
 from bench.twins import Twins
+from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.post import Post
-from telegram_assistant.ingest.role import calm_collector
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.source.telegram import TelegramSource
 

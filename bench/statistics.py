@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
-from telegram_assistant.ingest.role import calm_collector
+from telegram_assistant.collector import calm_collector
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.stores.postgres.channels import Channels

@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
+from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.polling import PollingRules, observe
 from telegram_assistant.ingest.polling import Capacity, Polling
-from telegram_assistant.ingest.role import calm_collector
 from telegram_assistant.ingest.scheduler import Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from telegram_assistant.api.role import build_services, start_api
+from telegram_assistant.collector import calm_collector
 from telegram_assistant.config import Settings
 from telegram_assistant.demo_role import join_demo, start_demo
 from telegram_assistant.health import health_app, listen, serve
@@ -119,4 +120,5 @@ async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors:
 
         with steps.step("Bot"):
             await start_bot(runtime, services or build_services(runtime, None))
+    calm_collector()
     return runtime

@@ -90,6 +90,12 @@ class Settings(BaseSettings):
     ingest_lease_sec: float = Field(
         300, gt=0, description="Seconds after which the channels of an ingest process that died go to another."
     )
+    streams_max_mb: int = Field(
+        256,
+        ge=1,
+        description="With so many megabytes waiting in Redis for slow stages, new events wait in PostgreSQL and history"
+        " is not read on.",
+    )
     retention_deleted: Literal["keep", "mirror", "redact"] = Field(
         "keep",
         description="Posts deleted in Telegram: keep them marked, mirror the deletion, or redact their content.",

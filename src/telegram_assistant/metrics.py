@@ -147,6 +147,10 @@ STREAM_PENDING = Gauge(
     "stream_pending_size", "Entries delivered and not acknowledged", ["stream", "group"], registry=REGISTRY
 )
 STREAM_LAG = Gauge("stream_consumer_lag", "Entries not yet delivered", ["stream", "group"], registry=REGISTRY)
+PIPELINE_BYTES = Gauge("pipeline_waiting_bytes", "Memory of Redis that waits for the stages", registry=REGISTRY)
+PIPELINE_FULL = Gauge(
+    "pipeline_full", "1 while nothing is published because STREAMS_MAX_MB are waiting", registry=REGISTRY
+)
 STAGE_OLDEST = Gauge("stage_oldest_waiting_seconds", "Age of what waits longest", ["stage"], registry=REGISTRY)
 STAGE_WAITING = Gauge("stage_waiting_events", "Events that are tried again later", ["stage"], registry=REGISTRY)
 DEAD_LETTERS = Gauge("dead_letters", "Dead letters that nobody replayed or dropped", ["stage"], registry=REGISTRY)

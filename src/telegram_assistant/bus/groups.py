@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from telegram_assistant.names import stream
 
-UNREAD_KEPT = 10_000  # entries of a stream that nobody reads
+UNREAD_KEPT = 1_000  # entries of a stream that nobody reads
 IDLE_CONSUMER_MS = 3_600_000
 
 

@@ -17,7 +17,7 @@ from telegram_assistant.metrics import DEAD_LETTERS, STAGE_OLDEST, STAGE_WAITING
 from telegram_assistant.names import stream
 
 EVERY = 5.0
-TIDY_EVERY = 60.0
+TIDY_EVERY = 10.0
 LATE_SECONDS = 600.0  # what waits longer than this, while nothing is acknowledged, is a stage that stands still
 
 

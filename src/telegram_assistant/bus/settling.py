@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -56,16 +57,14 @@ class Settling:
         published: dict[str, list[Event]] = {}
         later: list[tuple[Waiting, float]] = []
         dead: list[DeadLetter] = []
-        steps: list[Step] = []
-        for one in handled:
-            word = self._sort(one, now, published, later, dead)
-            STAGE_EVENTS.labels(self._stage.name, word).inc()
-            steps += self._step(one, word)
+        words = [self._sort(one, now, published, later, dead) for one in handled]
+        for word, count in Counter(words).items():
+            STAGE_EVENTS.labels(self._stage.name, word).inc(count)
         POSTS_PROCESSED.labels(self._stage.name, "true").inc(len(handled) - len(dead) - len(later))
         POSTS_PROCESSED.labels(self._stage.name, "false").inc(len(dead) + len(later))
         await self.bury(dead)
-        if steps and self._steps is not None:
-            await self._steps.record(steps)
+        if self._steps is not None:
+            await self._record(self._steps, handled, words)
         async with self._redis.pipeline(transaction=True) as pipe:
             for event, events in published.items():
                 add_to(pipe, event, events)
@@ -73,6 +72,11 @@ class Settling:
             for waits, due in later:
                 self._room.put(pipe, waits, due)
             await pipe.execute()
+
+    async def _record(self, kept: StepLog, handled: Sequence[Handled], words: Sequence[str]) -> None:
+        steps = [step for one, word in zip(handled, words, strict=True) for step in self._step(one, word)]
+        if steps:
+            await kept.record(steps)
 
     async def bury(self, dead: Sequence[DeadLetter]) -> None:
         for letter in dead:
@@ -118,16 +122,17 @@ class Settling:
             dead.append(self._letter(one, retry, waits.attempts))
             return "dead"
         delay = retry.after if retry.after is not None else self._stage.delay(waits.attempts)
+        if not any(waits.reason == told.reason for told, _ in later):  # a model that is away: once for the batch
+            log.warning(
+                "tried_again_later",
+                stage=self._stage.name,
+                trace_id=one.event.trace_id,
+                attempts=waits.attempts,
+                seconds=round(delay, 1),
+                reason=str(retry),
+                exc_info=retry.__cause__,
+            )
         later.append((waits, now + delay))
-        log.warning(
-            "tried_again_later",
-            stage=self._stage.name,
-            trace_id=one.event.trace_id,
-            attempts=waits.attempts,
-            seconds=round(delay, 1),
-            reason=str(retry),
-            exc_info=retry.__cause__,
-        )
         return "waiting"
 
     def _waits(self, one: Handled, retry: Retry, now: float) -> Waiting:

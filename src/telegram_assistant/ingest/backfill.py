@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from redis.asyncio import Redis
 
+from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
@@ -49,6 +50,7 @@ class Backfill:
         *,
         owner: str,
         alive_seconds: float = ALIVE_SECONDS,
+        pressure: Pressure | None = None,
     ) -> None:
         self._channels = channels
         self._filler = filler
@@ -56,6 +58,7 @@ class Backfill:
         self._redis = redis
         self._owner = owner
         self._alive_seconds = alive_seconds
+        self._pressure = pressure
         self._not_before: dict[int, float] = {}  # channels that failed wait a little
         self._in_vain: Counter[int] = Counter()  # times that a channel was read and still has holes
 
@@ -100,10 +103,17 @@ class Backfill:
             if not await lock.hold():
                 raise LockLost(channel.shown)
 
+        async def when_there_is_room() -> None:
+            """History does not run away, and is the only thing that can come faster than the stages work."""
+            await keep_lock()
+            while self._pressure is not None and await self._pressure.full():
+                await asyncio.sleep(IDLE_SECONDS)
+                await keep_lock()
+
         BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
         try:
             source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
-            filled = await self._filler.fill(channel, source, peer, before_page=keep_lock)
+            filled = await self._filler.fill(channel, source, peer, before_page=when_there_is_room)
         except (SourceError, LockLost) as exc:
             wait = exc.flood_seconds if isinstance(exc, SourceError) and exc.flood_seconds else AFTER_FAILURE_SECONDS
             self._not_before[channel.id] = loop.time() + wait

@@ -10,6 +10,7 @@ from time import perf_counter
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.stores.postgres import outbox
@@ -24,22 +25,29 @@ IDLE_SECONDS = 1.0  # how long a batch of a process that died waits at most
 class Relay:
     """One per ingest process; they take turns, so that what belongs to a channel stays in its order."""
 
-    def __init__(self, database: AsyncEngine, publisher: Publisher, committed: asyncio.Event) -> None:
+    def __init__(
+        self, database: AsyncEngine, publisher: Publisher, committed: asyncio.Event, pressure: Pressure | None = None
+    ) -> None:
         self._database = database
         self._publisher = publisher
         self._committed = committed
+        self._pressure = pressure
 
     async def run(self, task: Task) -> None:
         task.ready()
         while True:
             self._committed.clear()
-            while await self.step():
+            while not await self._full() and await self.step():
                 task.progress()
             task.progress()
             # Not wait_for: in Python 3.11 it swallows a cancellation that comes with the event: no stop.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_SECONDS):
                     await self._committed.wait()
+
+    async def _full(self) -> bool:
+        """Then it waits in the outbox, on disk, until the stages have caught up."""
+        return self._pressure is not None and await self._pressure.full()
 
     async def step(self) -> int:
         """Publish some batches; how many. They are forgotten only after Redis has them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.config import Settings, TelegramServer
 from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
@@ -38,6 +38,7 @@ from telegram_assistant.metrics import CHANNEL_LABELS
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
+from telegram_assistant.stages import groups
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channels
@@ -150,6 +151,7 @@ def open_media_store(runtime: Runtime) -> MediaStore:
         region=settings.media_s3_region,
         access_key_id=settings.media_s3_access_key_id,
         secret_access_key=secret.get_secret_value() if secret else None,
+        ca_file=settings.tls_ca_file,
     )
     return MediaStore.open(settings.media_url or runtime.folder.path / "media", s3=access)
 
@@ -229,6 +231,7 @@ async def start_ingest(runtime: Runtime) -> None:
         clock=clock,
         quotas=Storage(runtime.database, default_mb=settings.storage_quota_mb),
     )
+    pressure = Pressure(runtime.redis, groups(), most_mb=settings.streams_max_mb)
     holes = Backfill(
         channels,
         HoleFiller(channels, saver, clock=clock),
@@ -236,6 +239,7 @@ async def start_ingest(runtime: Runtime) -> None:
         runtime.redis,
         owner=owner,
         alive_seconds=min(ALIVE_SECONDS, settings.ingest_lease_sec),
+        pressure=pressure,
     )
     wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
     live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
@@ -243,7 +247,7 @@ async def start_ingest(runtime: Runtime) -> None:
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)
     for name, job in (
-        ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed).run),
+        ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed, pressure).run),
         ("visits", visitor.run),
         ("requests", wishes.run),
         ("scheduler", scheduler.run),
@@ -257,16 +261,6 @@ async def start_ingest(runtime: Runtime) -> None:
         await runtime.start_task(name, job, patience=PATIENCE.get(name, USUAL_PATIENCE))
     runtime.health.sections["scheduler"] = scheduler.report
     runtime.health.sections["parser"] = scheduler.report_parser
+    runtime.health.sections["publishing"] = pressure.report
     runtime.health.sections["accounts"] = pool.report
     runtime.health.sections["ledger"] = gauges.report
-    calm_collector()
-
-
-def calm_collector() -> None:
-    """Posts are freed without the garbage collector, which would walk through all loaded code every few pages.
-
-    That took a quarter of the CPU time of a capture. What is loaded by now stays, and cycles are looked for less often.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 100)

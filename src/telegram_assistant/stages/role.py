@@ -18,6 +18,7 @@ from telegram_assistant.ai.policy_file import load_policy
 from telegram_assistant.ai.providers import Models, Provider, build_models
 from telegram_assistant.bus.consumer import Consumer, Patience
 from telegram_assistant.bus.observer import Observer
+from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Handler, Stage
 from telegram_assistant.bus.supervisor import Job, Task
@@ -167,7 +168,8 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     await runtime.start_task("sweep", sweep.run, patience=PATIENCE)
     if "relay" not in runtime.supervisor.tasks:
         saver = open_saver(runtime)
-        relay = Relay(runtime.database, Publisher(runtime.redis), saver.committed)
+        pressure = Pressure(runtime.redis, groups(), most_mb=runtime.settings.streams_max_mb)
+        relay = Relay(runtime.database, Publisher(runtime.redis), saver.committed, pressure)
         await runtime.start_task("relay", relay.run, patience=PATIENCE)
     _report(runtime, observer, models, local)
     return Pipeline(indexes, models)

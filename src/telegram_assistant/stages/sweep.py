@@ -18,6 +18,7 @@ LIMIT = 500
 EVERY = 60.0  # seconds; the recent days
 RECENT = timedelta(days=2)
 ALL_EVERY = 3600.0  # the whole archive
+UNPUBLISHED = timedelta(minutes=1)  # what waits in the outbox so long is held back, not missing
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 log = get_logger(__name__)
@@ -38,7 +39,7 @@ class Sweep:
         loop = asyncio.get_running_loop()
         everything_at = loop.time()
         while True:
-            if self.idle():
+            if self.idle() and not await self.steps.unpublished(UNPUBLISHED):
                 whole = loop.time() >= everything_at
                 found = await self.step(LONG_AGO if whole else self.clock() - RECENT)
                 if whole and found < LIMIT:

@@ -164,6 +164,16 @@ async def test_while_something_is_on_its_way_nothing_is_missing(desk: Desk, idle
     assert [event.post_id for event in again] == ([first.post_id] if idle else [])
 
 
+async def test_what_is_held_back_in_the_outbox_is_not_missing(desk: Desk) -> None:
+    """The stages are slow (backpressure): telling of it again would make it more."""
+    await desk.save(post(1, WEATHER))
+    assert not await desk.steps.unpublished(timedelta(minutes=1))
+    await desk.change("UPDATE outbox SET created_at = now() - interval '2 minutes'")
+    assert await desk.steps.unpublished(timedelta(minutes=1))
+    await desk.told(POSTS_PARSED)
+    assert not await desk.steps.unpublished(timedelta(minutes=1))
+
+
 async def test_an_album_that_is_indexed_is_not_missing(desk: Desk, indexes: Indexes) -> None:
     """Its event names no content: the step is about the words that the post had when it was indexed."""
     items = [photo(1, "Альбом", grouped_id=900), photo(2, grouped_id=900)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import text
@@ -107,6 +107,15 @@ class Steps:
         values = {"stage": INDEXING, "since": since, "before": before, "limit": limit}
         async with self._database.connect() as connection:
             return [row.id for row in await connection.execute(text(_REMAINING), values)]
+
+    async def unpublished(self, longer_than: timedelta) -> bool:
+        """Whether something waits in the outbox for so long."""
+        statement = text(
+            "SELECT EXISTS (SELECT FROM (SELECT created_at FROM outbox ORDER BY id LIMIT 1) AS oldest"
+            " WHERE created_at < now() - CAST(:long AS interval))"
+        )
+        async with self._database.connect() as connection:
+            return bool(await connection.scalar(statement, {"long": longer_than}))
 
     async def publish_again(self, event: str, post_ids: Sequence[UUID], trace_id: str) -> None:
         """Through the outbox, like everything that is published."""
