@@ -15,6 +15,7 @@ from telegram_assistant.domain.storage import MEGABYTE
 from telegram_assistant.stores.postgres.evictions import REASON, Evictions
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.usage import Usage
+from telegram_assistant.web.page import size
 
 pytestmark = pytest.mark.integration
 
@@ -85,8 +86,6 @@ async def test_opening_a_file_is_remembered(town: Town, services: Services) -> N
 async def test_the_page(client_of: Client, town: Town, services: Services, language: str) -> None:
     client, tenant = client_of(town.member, page=True), town.member.tenant_id
     client.cookies.set("tga_language", language)
-    empty = await client.get("/storage")
-    assert empty.status_code == 200
     for hours in range(0, 30 * 24, 6):
         await measured(services, tenant, 90 - hours // 12, hours_ago=hours)
     await Storage(services.database).set_quota(tenant, 80)
@@ -101,6 +100,21 @@ async def test_the_page(client_of: Client, town: Town, services: Services, langu
     assert f"/storage/evicted/{SHA}/fetch" not in (await client.get("/storage")).text
     post = await client.get(f"/posts/{post_id}")
     assert post.status_code == 200
+
+
+async def test_whoever_looks_sees_what_is_stored_now(client_of: Client, town: Town, services: Services) -> None:
+    """The job counts every six hours, and first before there is anything."""
+    client, tenant = client_of(town.member, page=True), town.member.tenant_id
+    await measured(services, tenant, 0, hours_ago=5)
+    await evicted(town)  # a post with a file that was given up
+    storage = Storage(services.database)
+    shown = (await client.get("/storage")).text
+    [*_, newest] = await storage.history(tenant, services.clock() - timedelta(hours=1))
+    [posts] = [one.bytes for one in await storage.history(tenant, newest.at) if one.kind == "posts"]
+    assert posts > 0
+    assert f"{size(posts, language='en')}</span>" in shown
+    await client.get("/storage")
+    assert (await storage.history(tenant, services.clock() - timedelta(hours=1)))[-1] == newest  # not at every look
 
 
 async def test_the_post_offers_to_fetch_it(client_of: Client, town: Town) -> None:

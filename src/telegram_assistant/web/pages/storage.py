@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import Annotated
@@ -12,15 +13,20 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from telegram_assistant.api.auth import PageCallerDep, ServicesDep
 from telegram_assistant.api.problems import not_found
-from telegram_assistant.api.routes.storage import quota_of
+from telegram_assistant.api.routes.storage import count_storage, quota_of
+from telegram_assistant.api.services import Services
+from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.storage import COUNTED
+from telegram_assistant.errors import Retry
 from telegram_assistant.stores.postgres.evictions import Evictions
 from telegram_assistant.stores.postgres.storage import Measured, Storage
+from telegram_assistant.stores.postgres.usage import StorageUsage
 from telegram_assistant.web.page import language_of, page, size, zone_of
 from telegram_assistant.web.storage_bars import Counts, storage_bars
 from telegram_assistant.web.texts import load_texts
 
 DAYS = 30
+FRESH = timedelta(minutes=10)
 MOST_BARS = 60
 MOST_EVICTED = 50
 
@@ -29,8 +35,8 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/storage")
 async def storage(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+    history = await fresh_history(services, caller)
     quota = await quota_of(services, caller)
-    history = await Storage(services.database).history(caller.tenant_id, services.clock() - timedelta(days=DAYS))
     language = language_of(request)
     t = partial(load_texts(), language)
     bars = storage_bars(
@@ -61,6 +67,17 @@ async def fetch(
     if not await Evictions(services.database).fetch_again(caller.tenant_id, sha256):
         raise not_found("file that was given up")
     return RedirectResponse("/storage#evicted", status_code=303)
+
+
+async def fresh_history(services: Services, caller: Caller) -> list[Measured]:
+    """Whoever looks wants to know of today: the job counts every six hours only."""
+    storage, now = Storage(services.database), services.clock()
+    history = await storage.history(caller.tenant_id, now - timedelta(days=DAYS))
+    if history and now - history[-1].at < FRESH:
+        return history
+    with suppress(Retry):  # an archive too large to be counted on the way: the last count is shown then
+        await storage.record(caller.tenant_id, await count_storage(StorageUsage(services.database), caller), now)
+    return await storage.history(caller.tenant_id, now - timedelta(days=DAYS))
 
 
 def counts_of(history: Sequence[Measured], zone: tzinfo) -> Counts:
