@@ -1,4 +1,4 @@
-# One image for every role: docker run … telegram-assistant ingest | worker | api | up | doctor …
+# One image for every role: docker run … telegram-assistant ingest | worker | api | bot | up | doctor …
 FROM python:3.11.14-slim-bookworm AS build
 
 WORKDIR /source
@@ -31,10 +31,11 @@ ENV PATH=/opt/tga/bin:$PATH \
     LOG_FORMAT=json \
     API_HOST=0.0.0.0 \
     INGEST_HEALTH_HOST=0.0.0.0 \
-    WORKER_HEALTH_HOST=0.0.0.0
+    WORKER_HEALTH_HOST=0.0.0.0 \
+    BOT_HEALTH_HOST=0.0.0.0
 VOLUME /data
 USER 10001:10001
-EXPOSE 8000 8011 8013
+EXPOSE 8000 8011 8013 8015
 HEALTHCHECK --interval=15s --timeout=10s --start-period=2m --retries=4 CMD ["python", "/opt/tga/healthcheck.py"]
 ENTRYPOINT ["tga"]
 CMD ["up"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import sys
 
-PORTS = (8011, 8013, 8000)  # ingest (and tga up), worker, api
+PORTS = (8011, 8013, 8000, 8015)  # ingest (and tga up), worker, api, bot
 SECONDS = 8
 
 

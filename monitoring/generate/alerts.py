@@ -157,7 +157,7 @@ CAPTURE = (
 PIPELINE = (
     Alert(
         name="RoleDown",
-        expr='up{job=~"ingest|worker|api"} == 0',
+        expr='up{job=~"ingest|worker|api|bot"} == 0',
         lasts="2m",
         severity="page",
         summary="{{ $labels.job }} at {{ $labels.instance }} does not answer",

@@ -47,7 +47,8 @@ INTRODUCTION = """\
 <!-- Written by scripts/metrics from src/telegram_assistant/metrics.py; a test compares the two. -->
 
 Every role answers on `/metrics`: `tga up` and `tga ingest` on port 8011 (`INGEST_HEALTH_PORT`), `tga worker` on 8013
-(`WORKER_HEALTH_PORT`), `tga api` on 8000 (`API_PORT`; from other machines with an admin's key as bearer token).
+(`WORKER_HEALTH_PORT`), `tga bot` on 8015 (`BOT_HEALTH_PORT`), `tga api` on 8000 (`API_PORT`; from other machines with
+an admin's key as bearer token).
 A process shows every metric, also of roles that it does not have: sum counters over processes, and take the maximum of
 gauges, as the dashboards in `monitoring/grafana/dashboards` do.
 

@@ -12,11 +12,13 @@ from typing import Any, TypeAlias
 import uvicorn
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from telegram_assistant import __version__
+from telegram_assistant.api.guards import SafeHeaders
 from telegram_assistant.bus.supervisor import Supervisor, Task, TaskState
 from telegram_assistant.errors import Fatal
 from telegram_assistant.metrics import ENGINE_UP, REGISTRY
@@ -120,7 +122,8 @@ def health_app(health: Health) -> Starlette:
             Route("/health", brief),
             Route("/health/details", full),
             Route("/metrics", metrics),
-        ]
+        ],
+        middleware=[Middleware(SafeHeaders)],
     )
 
 

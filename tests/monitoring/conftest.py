@@ -10,15 +10,18 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from tests.e2e.conftest import place, start
 
 __all__ = ["place", "start"]  # fixtures: `tga up` as a process of its own
 
 ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "monitoring" / "prometheus"
 if str(ROOT) not in sys.path:  # `monitoring` is no installed package
     sys.path.insert(0, str(ROOT))
 
@@ -49,10 +52,11 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def running(log: Path, url: str, *command: str) -> AsyncIterator[None]:
-    """A server of the Prometheus family, from when it is ready to its end."""
+async def running(folder: Path, url: str, *command: str) -> AsyncIterator[None]:
+    """A server of the Prometheus family, started in its folder, from when it is ready to its end."""
+    log = folder / "log"
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
+        process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=output, stderr=output)
     try:
         assert await _ready(process, url), said(log)
         yield
@@ -64,6 +68,33 @@ async def running(log: Path, url: str, *command: str) -> AsyncIterator[None]:
 
 def said(log: Path) -> str:
     return log.read_text(encoding="utf-8")
+
+
+def configure(folder: Path, target: str, rules: str, alertmanager: str) -> None:
+    config: dict[str, Any] = yaml.safe_load((CONFIG / "one-machine.yml").read_text("utf-8"))
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+    config["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [alertmanager] if alertmanager else []
+    folder.mkdir()
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (folder / "rules.yml").write_text(rules, encoding="utf-8")
+
+
+@asynccontextmanager
+async def prometheus(
+    program: str, folder: Path, target: str, *, rules: str, alertmanager: str = ""
+) -> AsyncIterator[str]:
+    """Our own configuration, only quicker, with this target and these rules; where it answers."""
+    configure(folder, target, rules, alertmanager)
+    address = f"127.0.0.1:{free_port()}"
+    command = (
+        program,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}",
+    )
+    async with running(folder, f"http://{address}", *command):
+        yield f"http://{address}"
 
 
 async def _ready(process: asyncio.subprocess.Process, url: str) -> bool:

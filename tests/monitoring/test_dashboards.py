@@ -84,6 +84,14 @@ def test_every_label_that_is_grouped_by_exists(name: str) -> None:
     assert grouped <= labels
 
 
+def test_every_metric_is_on_a_panel() -> None:
+    """But the one that is a number of a message and no measure."""
+    panels = [query.expr for board in DASHBOARDS for panel in board.panels for query in panel.queries]
+    shown = {selector.name for expr in panels for selector in selectors(promql_parser.parse(expr))}
+    names = {one.name: f"{one.name}_bucket" if one.kind == "histogram" else one.name for one in described_metrics()}
+    assert {name for name, asked in names.items() if asked not in shown} == {"ledger_proven_up_to"}
+
+
 def test_the_walk_finds_what_is_deep_inside() -> None:
     deep = promql_parser.parse("topk(3, max by (a) (-(rate(one[5m]) / on () (two > 0)))) or vector(0) unless three")
     assert {one.name for one in selectors(deep)} == {"one", "two", "three"}

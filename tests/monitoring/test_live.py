@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from monitoring.generate.dashboards import DASHBOARDS
 from monitoring.generate.metrics_page import described_metrics
-from tests.e2e.conftest import Starter, Tga
-from tests.monitoring.conftest import ROOT, free_port, running
+from tests.e2e.conftest import Starter
+from tests.monitoring.conftest import CONFIG, prometheus
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-CONFIG = ROOT / "monitoring" / "prometheus"
 WITHIN = 150.0  # seconds for every panel to have data
 
 
@@ -46,31 +43,6 @@ class Prometheus:
         return {name: expr for name, expr in exprs.items() if not await self.has_data(expr)}
 
 
-def configure(folder: Path, target: str) -> None:
-    """Our own configuration and rules, only quicker, and with the port that `tga up` got."""
-    config = yaml.safe_load((CONFIG / "one-machine.yml").read_text("utf-8"))
-    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
-    del config["alerting"]
-    folder.mkdir()
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (folder / "rules.yml").write_text((CONFIG / "rules.yml").read_text("utf-8"), encoding="utf-8")
-
-
-@asynccontextmanager
-async def prometheus(program: str, folder: Path, tga: Tga) -> AsyncIterator[Prometheus]:
-    configure(folder, tga.url.removeprefix("http://"))
-    url = f"http://127.0.0.1:{free_port()}"
-    command = (
-        program,
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={url.removeprefix('http://')}",
-    )
-    async with running(folder / "log", url, *command), httpx.AsyncClient(trust_env=False, timeout=20) as client:
-        yield Prometheus(client, url)
-
-
 async def test_no_panel_is_empty_and_no_metric_unknown(start: Starter, place: Path, tool: Callable[[str], str]) -> None:
     program = tool("prometheus")
     # Quicker than by default, so that little time is enough for all of it to happen.
@@ -83,7 +55,12 @@ async def test_no_panel_is_empty_and_no_metric_unknown(start: Starter, place: Pa
         for number, query in enumerate(panel.queries)
     }
     loop = asyncio.get_running_loop()
-    async with prometheus(program, place / "prometheus", tga) as server:
+    rules = (CONFIG / "rules.yml").read_text("utf-8")
+    async with (
+        prometheus(program, place / "prometheus", tga.url.removeprefix("http://"), rules=rules) as url,
+        httpx.AsyncClient(trust_env=False, timeout=20) as client,
+    ):
+        server = Prometheus(client, url)
         deadline = loop.time() + WITHIN
         while panels and loop.time() < deadline:
             panels = await server.missing(panels)

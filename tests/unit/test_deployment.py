@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,16 @@ pytestmark = pytest.mark.unit
 ROOT = Path(__file__).parents[2]
 FIELDS = {name.upper() for name in Settings.model_fields}
 COMMANDS = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]  # a group, as it has commands
-PORTS = {role: Settings.model_fields[f"{role}_port"].default for role in ("ingest_health", "worker_health", "api")}
-ROLES = {"ingest": PORTS["ingest_health"], "worker": PORTS["worker_health"], "api": PORTS["api"]}
+ROLES: dict[str, int] = {
+    "ingest": Settings.model_fields["ingest_health_port"].default,
+    "worker": Settings.model_fields["worker_health_port"].default,
+    "api": Settings.model_fields["api_port"].default,
+    "bot": Settings.model_fields["bot_health_port"].default,
+}
+SECRETS = {name.upper() for name, field in Settings.model_fields.items() if "Secret" in str(field.annotation)}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+COMPOSE_TEXT = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 MANIFESTS = [
     document
@@ -78,6 +85,9 @@ def test_the_images_variables_and_ports_are_ours() -> None:
     exposed = re.search(r"^EXPOSE (.*)$", DOCKERFILE, re.MULTILINE)
     assert exposed is not None
     assert {int(port) for port in exposed[1].split()} == set(ROLES.values())
+    asked = re.search(r"^PORTS = \(([^)]*)\)", (ROOT / "deploy/docker/healthcheck.py").read_text("utf-8"), re.MULTILINE)
+    assert asked is not None
+    assert {int(port) for port in asked[1].split(",")} == set(ROLES.values())
 
 
 def test_what_the_image_copies_is_in_the_repository() -> None:
@@ -112,12 +122,38 @@ def test_a_role_is_confined_and_known(name: str) -> None:
     assert service["user"] == "10001:10001"
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["command"] == [name]
     assert name in COMMANDS
     assert set(service["environment"]) <= FIELDS
-    assert {secret.upper() for secret in service["secrets"]} <= FIELDS
-    secret_fields = {name.upper() for name, field in Settings.model_fields.items() if "Secret" in str(field.annotation)}
-    assert not set(service["environment"]) & secret_fields, "secrets come as files"
+    assert {secret.upper() for secret in service["secrets"]} <= SECRETS
+    assert not set(service["environment"]) & SECRETS, "secrets come as files"
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_no_secret_is_written_down(name: str) -> None:
+    """Of the engines neither: what looks like one names a file."""
+    environment = SERVICES[name].get("environment", {})
+    looks_so = {one for one in environment if re.search(r"PASSWORD|SECRET|TOKEN|AUTH|_KEY(?!_ID)", one)}
+    assert {one for one in looks_so if not one.endswith("_FILE")} == set()
+
+
+def test_the_schema_is_there_before_the_roles_start() -> None:
+    for name in ROLES:
+        assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+    assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    commands = (ROOT / "docs" / "howto" / "deploy.md").read_text(encoding="utf-8")
+    waits = commands.index("kubectl wait --namespace telegram-assistant --for=condition=complete job/migrate")
+    assert commands.index("deploy/kubernetes/migrate.yaml") < waits
+    assert all(waits < commands.index(f"deploy/kubernetes/{name}.yaml") for name in ROLES)
+
+
+def test_the_bot_runs_once_and_where_it_is_wanted() -> None:
+    """One asks Telegram; `api` has not the bot in it, so there may be several of that."""
+    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["bot"]
+    assert SERVICES["bot"]["profiles"] == ["bot"]
+    assert of_kind("Deployment")["bot"]["spec"]["replicas"] == 1
+    assert all("telegram_bot_token" in SERVICES[name]["secrets"] for name in ("api", "bot"))
 
 
 @pytest.mark.parametrize("name", ROLES)
@@ -168,6 +204,7 @@ def test_the_monitoring_is_mounted_where_it_is_expected() -> None:
     alertmanager = (ROOT / "monitoring/alertmanager/alertmanager.yml").read_text(encoding="utf-8")
     for path in set(re.findall(r"secrets/\w+", alertmanager)) - {"secrets/"}:
         assert f"./{path}:/etc/alertmanager/{path}:ro" in SERVICES["alertmanager"]["volumes"]
+    assert SERVICES["alertmanager"]["working_dir"] == "/etc/alertmanager", "it looks for them where it is started"
 
 
 def test_the_engines_are_new_enough() -> None:
@@ -218,7 +255,9 @@ def test_a_deployment_is_probed_and_rolls(name: str) -> None:
     assert "httpGet" not in container["livenessProbe"], "an engine that is away is no reason to kill us"
     assert deployment["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     labels = deployment["template"]["metadata"]["labels"]
-    for other in (deployment, of_kind("PodDisruptionBudget")[name]["spec"]):
+    budget = of_kind("PodDisruptionBudget")[name]["spec"]
+    assert budget["maxUnavailable"] == 1, "of one alone it must not keep a machine from being emptied"
+    for other in (deployment, budget):
         assert other["selector"]["matchLabels"] == labels
     service = of_kind("Service")[name]["spec"]
     assert service["selector"] == labels
@@ -240,7 +279,11 @@ def test_scaling_asks_for_metrics_that_exist() -> None:
     assert scaled["scaleTargetRef"]["name"] == "worker"
     assert "replicas" not in of_kind("Deployment")["worker"]["spec"], "or each apply would undo the scaling"
     known = {metric.name for metric in REGISTRY.collect()}
+    assert any("stream_consumer_lag" in trigger["metadata"]["query"] for trigger in scaled["triggers"])
     for trigger in scaled["triggers"]:
+        assert trigger["type"] == "prometheus"
+        assert trigger["metadata"].keys() >= {"serverAddress", "query", "threshold"}
+        assert all(isinstance(value, str) for value in trigger["metadata"].values())
         assert set(re.findall(r"\b(?:stage|stream)_\w+", trigger["metadata"]["query"])) <= known
 
 
@@ -258,3 +301,16 @@ def test_the_pages_name_commands_that_exist() -> None:
         page = (ROOT / "docs" / "howto" / f"{name}.md").read_text(encoding="utf-8")
         named = set(re.findall(r"(?:`|^    (?:\S+=\S+ )*)tga ([a-z][a-z-]*)", page, re.MULTILINE))
         assert named <= COMMANDS, named - COMMANDS
+
+
+def test_what_the_page_tells_to_type_is_whole() -> None:
+    """With all its arguments, and for a service that there is."""
+    page = (ROOT / "docs" / "howto" / "deploy.md").read_text(encoding="utf-8")
+    typed = re.findall(r"(?:docker compose run --rm (?:-T )?(\w+)|\btga) ([a-z][^`|#\n]*)", page)
+    assert ("api", "keys create anna prometheus --admin ") in typed
+    for service, line in typed:
+        assert not service or service in SERVICES
+        command, arguments = typer.main.get_command(app), shlex.split(line)
+        while subcommands := getattr(command, "commands", {}):
+            command = subcommands[arguments.pop(0)]
+        command.make_context(line, arguments)

@@ -49,6 +49,12 @@ def test_the_folder_may_be_named_in_the_file_of_settings(tmp_path: Path, monkeyp
     assert load_settings().tga_secret_key is not None
 
 
+def test_an_empty_file_is_no_setting(tmp_path: Path) -> None:
+    """`make-secrets` leaves them for who fills them in later."""
+    put(tmp_path, "telegram_bot_token", "\n")
+    assert load_settings().telegram_bot_token is None
+
+
 def test_no_folder_is_no_trouble() -> None:
     assert load_settings().database_url is None
 

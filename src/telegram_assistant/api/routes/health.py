@@ -67,10 +67,11 @@ async def full_outside(services: ServicesDep, admin: AdminDep) -> dict[str, Any]
 
 
 @outside.get("/metrics")
-async def metrics(request: Request) -> Response:
+async def metrics(request: Request, services: ServicesDep) -> Response:
     """For Prometheus on this machine, or with the key of whoever runs the system."""
     if not _is_here(request) and not runs_it_all(await get_caller(request)):
         raise forbidden("Only whoever runs the whole system may see this")
+    await services.health.probe_engines()  # nobody else may be asking
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
 

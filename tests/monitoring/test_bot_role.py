@@ -1,0 +1,63 @@
+"""`tga bot` alone, as in compose.yaml: the health check of its container, and what Prometheus reads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+
+import httpx
+import pytest
+
+from tests.e2e.conftest import READY, Starter, Tga
+from tests.integration.bot.bot_api import BotApi, Person
+from tests.monitoring.conftest import ROOT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+TOKEN = "4242:AAE-a-token-of-a-test-000000000000000"
+
+
+async def start_bot(start: Starter, beside: Tga, api: BotApi) -> Tga:
+    """With the engines of the `tga up` that runs."""
+    settings = {
+        "TGA_DATA_DIR": str(beside.data),
+        "BOT_HEALTH_PORT": "0",
+        "TELEGRAM_BOT_TOKEN": TOKEN,
+        "TELEGRAM_BOT_API_URL": api.url,
+    }
+    errors = start.place / "bot-stderr"
+    with errors.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "telegram_assistant", "bot"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=file,
+            cwd=start.place,
+            env={**os.environ, **settings},
+            start_new_session=True,
+        )
+    bot = Tga(process, beside.data, errors)
+    start._started.append(bot)  # which are ended, whatever happens
+    await bot.ready()
+    found = READY.search(bot.out[-1])
+    assert found is not None
+    bot.url = found[1]
+    return bot
+
+
+async def test_it_is_well_answers_and_is_scraped(start: Starter) -> None:
+    async with BotApi().serve() as api:
+        tga = await (await start()).ready()
+        bot = await start_bot(start, tga, api)
+        assert "only talk to people" in (await Person(api, 999).asks("/start")).text
+        script = ROOT / "deploy" / "docker" / "healthcheck.py"
+        check = await asyncio.create_subprocess_exec(sys.executable, str(script), bot.url.rpartition(":")[2])
+        assert await check.wait() == 0
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            text = (await client.get(f"{bot.url}/metrics")).text
+        assert set(re.findall(r'engine_up\{engine="(\w+)"\} 1', text)) >= {"postgres", "redis"}
+        outcome = await bot.stop()
+    assert outcome.code == 0
+    assert TOKEN not in outcome.out + outcome.err
+    assert (await tga.stop()).code == 0
