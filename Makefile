@@ -37,6 +37,10 @@ tessdata: .venv/bin/uv
 	@$(INSTALL) -r requirements/dev.lock
 	@touch $@
 
+.venv/.docs: .venv/bin/uv requirements/docs.lock
+	@$(INSTALL) -r requirements/docs.lock
+	@touch $@
+
 .PHONY: run
 run: .venv/.run ## Start everything on this machine and print the address (Ctrl-C stops it)
 	@exec .venv/bin/tga up
@@ -81,10 +85,30 @@ chaos: .venv/.dev ## Kills and faults at random, compared with the truth (5-12 m
 bench: .venv/.dev ## All benchmarks, or one: make bench NAME=simulator
 	@.venv/bin/python -m bench $(NAME)
 
+.PHONY: docs
+docs: .venv/.docs ## Build the site of the documentation into site/; a broken link fails
+	@.venv/bin/zensical build --clean --strict
+
+.PHONY: docs-serve
+docs-serve: .venv/.docs ## Show that site on http://127.0.0.1:8020, and what you change in it at once
+	@exec .venv/bin/zensical serve --dev-addr 127.0.0.1:8020
+
+.PHONY: load
+load: .venv/.dev ## 1,000 channels, 100 posts/s for 10 minutes, local models off and on (half an hour; ARGS="--rate 50")
+	@.venv/bin/python -m bench.load $(ARGS)
+
+.PHONY: soak
+soak: .venv/.dev ## An hour of posts, edits and deletions with the local models; memory and lag over time
+	@.venv/bin/python -m bench.load --soak $(ARGS)
+
+.PHONY: audit
+audit: .venv/.dev ## Look up known vulnerabilities of the pinned packages at osv.dev (fails if it cannot be asked)
+	@.venv/bin/python scripts/audit.py
+
 .PHONY: lock
 lock: .venv/bin/uv ## Renew requirements/*.lock from pyproject.toml (pins and hashes only)
 	@scripts/lock
 
 .PHONY: clean
 clean: ## Remove the .venv and caches (never ./data)
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .cache build dist site

@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 from textwrap import wrap
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticUndefined
@@ -14,6 +14,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsS
 
 from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
+
+
+class SecretFiles(SecretsSettingsSource):
+    """An empty file says nothing, as an empty variable does."""
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__call__().items() if value != ""}
 
 
 class Settings(BaseSettings):
@@ -44,6 +51,11 @@ class Settings(BaseSettings):
     tga_secret_key: SecretStr | None = Field(
         None,
         description="Key that encrypts Telegram sessions at rest; empty: a 0600 file in the data folder.",
+    )
+    tls_ca_file: Path | None = Field(
+        None,
+        description="Certificates of an authority of yours, as PEM: servers that it vouches for are trusted besides"
+        " those of the usual authorities (docs/howto/tls.md).",
     )
     tga_min_free_disk_mb: int = Field(300, ge=0, description="Refuse to start with less free space in the data folder.")
 
@@ -282,7 +294,7 @@ class Settings(BaseSettings):
         said = dotenv_settings() | env_settings() | init_settings()
         folder = Path(said.get("tga_secrets_dir") or cls.model_fields["tga_secrets_dir"].default)
         if folder.is_dir():
-            file_secret_settings = SecretsSettingsSource(settings_cls, secrets_dir=folder)
+            file_secret_settings = SecretFiles(settings_cls, secrets_dir=folder)
         return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     @field_validator("telegram_server")

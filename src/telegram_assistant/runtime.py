@@ -99,11 +99,11 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
         if not shared:
             folder.announce(running)
 
-    database = open_database(running.database_url)
+    database = open_database(running.database_url, ca_file=settings.tls_ca_file)
     stack.push_async_callback(database.dispose)
     with steps.step("Database schema"):
         await migrate(database)
-    redis = open_redis(running.redis_url)
+    redis = open_redis(running.redis_url, ca_file=settings.tls_ca_file)
     stack.push_async_callback(redis.aclose)
 
     health = Health(supervisor, demo=settings.demo)
@@ -120,10 +120,10 @@ async def _start_engines(
     redis_url = settings.redis_url and settings.redis_url.get_secret_value()
     if database_url:
         with steps.step("PostgreSQL at DATABASE_URL"):
-            await check_server(database_url)
+            await check_server(database_url, ca_file=settings.tls_ca_file)
     if redis_url:
         with steps.step("Redis at REDIS_URL"):
-            await check_redis(redis_url)
+            await check_redis(redis_url, ca_file=settings.tls_ca_file)
     if not database_url:
         database_url = await _start_engine(EmbeddedPostgres(folder, demo=settings.demo), steps, supervisor, stack)
     if not redis_url:

@@ -97,11 +97,58 @@ async def test_a_failed_migration_leaves_nothing(empty: AsyncEngine) -> None:
 async def test_a_database_of_a_newer_version_is_left_alone(empty: AsyncEngine) -> None:
     await migrate(empty)
     async with empty.begin() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999', runs_from = '9998'"))
     before = await rows(empty, FINGERPRINT)
     with pytest.raises(Fatal, match=r"newer version .*9999.*: start that version"):
         await migrate(empty)
     assert await rows(empty, FINGERPRINT) == before
+
+
+async def test_a_newer_schema_that_says_so_is_run_on_and_left_alone(empty: AsyncEngine) -> None:
+    """The way back to the former version, without a backup."""
+    ours = await migrate(empty)
+    assert await rows(empty, "SELECT version_num, runs_from <= version_num FROM alembic_version") == [(ours, True)]
+    async with empty.begin() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    before = await rows(empty, FINGERPRINT)
+    assert await migrate(empty) == "9999"
+    assert await rows(empty, FINGERPRINT) == before
+
+
+async def test_a_schema_of_somebody_else_is_left_alone(empty: AsyncEngine) -> None:
+    async with empty.begin() as connection:
+        await connection.execute(text("CREATE TABLE alembic_version AS SELECT 'a1b2c3' AS version_num"))
+    with pytest.raises(Fatal, match="a1b2c3"):
+        await migrate(empty)
+
+
+async def test_whoever_uses_a_table_is_waited_for_without_holding_up_the_others(empty: AsyncEngine) -> None:
+    """Processes of the former version go on while the schema changes."""
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    await migrate(empty, revision="0009")
+    async with asyncio.timeout(30):
+        async with empty.begin() as reader:
+            await reader.execute(text("SELECT 1 FROM tenants"))  # holds its lock until the transaction ends
+            changing = asyncio.create_task(migrate(empty, revision="0010"))
+            for _ in range(1000):
+                if await rows(empty, waits) == [(1,)]:
+                    break
+                await asyncio.sleep(0.01)
+            else:
+                pytest.fail("it never waited")
+            assert await rows(empty, "SELECT name FROM tenants") == [("system",)], "a newcomer does not queue for ever"
+            assert not changing.done()
+        assert await changing == "0010"
+
+
+async def test_tables_that_are_never_free_are_given_up(empty: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("telegram_assistant.stores.postgres.migrate.TRIES", 2)
+    await migrate(empty, revision="0009")
+    async with empty.begin() as reader:
+        await reader.execute(text("SELECT 1 FROM tenants"))
+        with pytest.raises(Fatal, match="so busy"):
+            await migrate(empty, revision="0010")
+    assert await rows(empty, "SELECT version_num FROM alembic_version") == [("0009",)]
 
 
 async def test_every_time_is_aware(database: AsyncEngine) -> None:

@@ -27,8 +27,8 @@ from telegram_assistant.ai.chat import Reply, VectorReply
 from telegram_assistant.ai.gate import Kind, Trouble
 from telegram_assistant.ai.prompts import Ask
 from telegram_assistant.ai.retry_after import seconds_to_wait
-from telegram_assistant.ai.tls import verified_tls
 from telegram_assistant.log import get_logger
+from telegram_assistant.tls import verified_tls
 
 PROVIDER = "gigachat"
 _SHOWN = 300

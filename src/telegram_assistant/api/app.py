@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
-from starlette.datastructures import MutableHeaders
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from telegram_assistant import __version__
 from telegram_assistant.api import routes
+from telegram_assistant.api.guards import BodyLimit, SafeHeaders
 from telegram_assistant.api.problems import PROBLEMS, handle_problems
 from telegram_assistant.api.services import Services
 from telegram_assistant.web import pages
@@ -25,20 +24,6 @@ Send an API key with each request: `Authorization: Bearer tga_…`. Make one wit
 page. What you see is what your tenant watches; anything else is `404`. Lists give `items` and `next`: send `next` back
 as `cursor` for the following page. Errors are `application/problem+json` (RFC 9457).
 """
-# Nothing from outside, no script but our own files, nobody may frame us.
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self';"
-    " font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "private, no-cache",
-}
 
 
 def make_app(services: Services) -> FastAPI:
@@ -53,6 +38,7 @@ def make_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.pages = make_pages()
     handle_problems(app)
+    app.add_middleware(BodyLimit)
     app.add_middleware(SafeHeaders)
     api = APIRouter(prefix=PREFIX, responses=PROBLEMS)
     for router in routes.ROUTERS:
@@ -62,20 +48,3 @@ def make_app(services: Services) -> FastAPI:
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app
-
-
-class SafeHeaders:
-    """Plain ASGI: what streams for hours must not pass through a wrapper around whole answers."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from telegram_assistant.api.guards import HEADERS
 from telegram_assistant.errors import AssistantError, Reject, Retry, Skip
 from telegram_assistant.log import get_logger
 from telegram_assistant.web.page import error_page, wants_page
@@ -140,4 +141,6 @@ async def _ours(request: Request, exc: Exception) -> Response:
 
 async def _unexpected(request: Request, exc: Exception) -> Response:
     log.error("request_failed", method=request.method, path=request.url.path, exc_info=exc)
-    return answer(request, Problem(500, "Something went wrong here. It is in the log; nothing of yours is lost."))
+    # Outside of what puts them on the others.
+    words = "Something went wrong here. It is in the log; nothing of yours is lost."
+    return answer(request, Problem(500, words, headers=HEADERS))

@@ -22,9 +22,11 @@ from telegram_assistant.backup.manifest import (
     table_file,
 )
 from telegram_assistant.config import Settings
+from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.media import INCOMING
 from telegram_assistant.stores.postgres.copying import columns_of, copy_out, last_numbers, schema_version, snapshot
+from telegram_assistant.stores.postgres.migrate import known_revisions
 
 # Of the engines on this machine: those of another make their own.
 NOT_KEPT = frozenset({"running.json", "postgres.password", "valkey.password"})
@@ -75,6 +77,8 @@ async def _save_tables(runtime: Runtime, archive: ArchiveWriter) -> tuple[str, d
     tables: dict[str, TableDump] = {}
     async with snapshot(runtime.database) as connection:
         schema = await schema_version(connection)
+        if schema not in known_revisions():  # there may be tables that this version would leave out
+            raise Fatal(f"The database was made by a newer version (schema {schema}): make the backup with that")
         for name, columns in (await columns_of(connection)).items():
             # A tar wants to know the size of a member before its first byte.
             with tempfile.NamedTemporaryFile(dir=archive.path.parent, prefix=f".{archive.path.name}.") as draft:

@@ -58,7 +58,7 @@ def decode(kind: type[E], payload: bytes | str) -> list[E]:
     """Raises Reject for what no version of ours has written."""
     try:
         batch: list[E] = _decoders[kind].decode(payload)
-    except (msgspec.MsgspecError, RecursionError) as exc:  # nested deeper than any event
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as exc:  # nested deeper than any event, or no text
         raise Reject(f"not a batch of {kind.__name__}: {exc}") from exc
     newer = [event for event in batch if event.schema_version > events.SCHEMA_VERSION]
     if newer:

@@ -19,7 +19,6 @@ from telegram_assistant.commands.session import opened, with_runtime
 from telegram_assistant.config import Settings, load_settings
 from telegram_assistant.log import configure_logging
 from telegram_assistant.progress import Steps
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from telegram_assistant.stores.postgres.migrate import known_revisions
 from telegram_assistant.stores.postgres.migrate import migrate as bring_up_to_date
@@ -74,23 +73,20 @@ def migrate() -> None:
     settings = load_settings()
     configure_logging(json=settings.log_format == "json", level="WARNING")
     if settings.database_url is None:
-        with_runtime(_nothing)  # whoever opens the embedded one has it up to date
+        schema = with_runtime(lambda runtime: bring_up_to_date(runtime.database))
     else:
-        asyncio.run(_migrate(settings.database_url.get_secret_value()))
-    console.print(f"The schema is {known_revisions()[0]}.", highlight=False)
+        schema = asyncio.run(_migrate(settings.database_url.get_secret_value(), settings.tls_ca_file))
+    newer = "" if schema in known_revisions() else ", of a newer version; this one runs on it"
+    console.print(f"The schema is {schema}{newer}.", highlight=False)
 
 
-async def _migrate(url: str) -> None:
-    await check_server(url)
-    database = open_database(url)
+async def _migrate(url: str, ca_file: Path | None) -> str:
+    await check_server(url, ca_file=ca_file)
+    database = open_database(url, ca_file=ca_file)
     try:
-        await bring_up_to_date(database)
+        return await bring_up_to_date(database)
     finally:
         await database.dispose()
-
-
-async def _nothing(_: Runtime) -> None:
-    return
 
 
 def _settings() -> Settings:

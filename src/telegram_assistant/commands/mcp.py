@@ -27,5 +27,5 @@ async def _serve(settings: Settings) -> None:
         raise Fatal("TGA_API_KEY is no key: it has characters that no key has")
     if not settings.tga_api_url.startswith(("http://", "https://")):
         raise Fatal("TGA_API_URL must begin with http:// or https://, as in http://127.0.0.1:8000")
-    async with ApiClient(settings.tga_api_url, key) as api:
+    async with ApiClient(settings.tga_api_url, key, ca_file=settings.tls_ca_file) as api:
         await make_server(api).run_stdio_async()

@@ -15,7 +15,7 @@ from telegram_assistant.doctor.finding import Finding, fail, ok, warn
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
 from telegram_assistant.stores.postgres.database import check_server, open_database
-from telegram_assistant.stores.postgres.migrate import known_revisions
+from telegram_assistant.stores.postgres.migrate import RUNS_FROM, known_revisions
 from telegram_assistant.stores.sealed import Sealer
 
 OFF, FAR_OFF = 2.0, 30.0  # seconds: Telegram refuses clocks that are half a minute wrong
@@ -29,10 +29,10 @@ def now() -> datetime:
 
 async def look_at_database(url: str, settings: Settings, clock: Callable[[], datetime] = now) -> list[Finding]:
     try:
-        await check_server(url)
+        await check_server(url, ca_file=settings.tls_ca_file)
     except Fatal as exc:
         return [fail("PostgreSQL", str(exc), ADVICE)]
-    database = open_database(url, pool_size=1)
+    database = open_database(url, pool_size=1, ca_file=settings.tls_ca_file)
     try:
         found = [await _version(database), schema := await _schema(database), await _clock(database, clock)]
         if schema.level != "fail":
@@ -54,9 +54,12 @@ async def _schema(database: AsyncEngine) -> Finding:
     async with database.connect() as connection:
         there = await connection.scalar(text("SELECT to_regclass('alembic_version') IS NOT NULL"))
         found = await connection.scalar(text("SELECT version_num FROM alembic_version")) if there else None
+        runs = found is not None and await connection.scalar(RUNS_FROM) in known
     if found is None:
         return warn(name, "the database is empty", "tga migrate, or start tga")
     if found not in known:
+        if runs:
+            return warn(name, f"{found} is of a newer version; this one runs on it", "update Telegram Assistant")
         return fail(name, f"{found} is of a newer version; this one knows {known[0]}", "update Telegram Assistant")
     if found != known[0]:
         return warn(name, f"{found} is older than {known[0]}", "tga migrate, or start tga")

@@ -20,16 +20,17 @@ from telegram_assistant.stages.models import open_graph, open_vectors
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.redis import check_redis, open_redis
+from telegram_assistant.tls import distrust, verified_tls
 
 ASK_SECONDS = 10.0
 GENERATIONS = "generations.json"
 
 
-async def look_at_redis(url: str) -> Finding:
+async def look_at_redis(url: str, ca_file: Path | None = None) -> Finding:
     name = "Redis"
     try:
-        await check_redis(url)
-        client = open_redis(url)
+        await check_redis(url, ca_file=ca_file)
+        client = open_redis(url, ca_file=ca_file)
         try:
             found: dict[str, Any] = await client.info()
         finally:
@@ -54,6 +55,7 @@ async def look_at_media(settings: Settings) -> Finding:
         region=settings.media_s3_region,
         access_key_id=settings.media_s3_access_key_id,
         secret_access_key=secret.get_secret_value() if secret else None,
+        ca_file=settings.tls_ca_file,
     )
     try:
         store = MediaStore.open(settings.media_url or settings.tga_data_dir.absolute() / "media", s3=access)
@@ -71,12 +73,13 @@ async def look_at_vectors(settings: Settings, model: Model, *, running: bool) ->
     headers = {"api-key": key.get_secret_value()} if key else {}
     vectors = open_vectors(settings, home.parent)
     try:
-        async with httpx.AsyncClient(timeout=ASK_SECONDS, headers=headers) as client:
+        tls = verified_tls(settings.tls_ca_file)
+        async with httpx.AsyncClient(timeout=ASK_SECONDS, headers=headers, verify=tls) as client:
             answer = await client.get(settings.qdrant_url)
             version = answer.raise_for_status().json()["version"]
         current = await vectors.current(UUID(SYSTEM_TENANT))
     except (AssistantError, httpx.HTTPError, ValueError, KeyError) as exc:
-        why = str(exc) or type(exc).__name__
+        why = distrust(exc) or str(exc) or type(exc).__name__
         return [fail(name, f"{settings.qdrant_url}: {why}", "start it, or correct QDRANT_URL and QDRANT_API_KEY")]
     finally:
         await vectors.close()

@@ -6,6 +6,7 @@ import asyncio
 
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.database import look_at_database
+from telegram_assistant.doctor.encryption import look_at_encryption
 from telegram_assistant.doctor.engines import look_at_graph, look_at_media, look_at_redis, look_at_vectors
 from telegram_assistant.doctor.finding import Finding, fail, warn
 from telegram_assistant.doctor.machine import look_at_machine
@@ -23,9 +24,12 @@ async def examine_all(settings: Settings) -> list[Finding]:
         return [*found, fail("permissions", str(exc), "run tga doctor as the user that runs tga")]
     except Fatal as exc:
         return [*found, warn("tga", str(exc), "tga doctor again in a moment")]
+    found += (encryption := look_at_encryption(settings))
+    if encryption[0].level == "fail":
+        return found
     database_url, redis_url = _addresses(settings, running)
     found += await look_at_database(database_url, settings) if database_url else [_embedded("PostgreSQL")]
-    found.append(await look_at_redis(redis_url) if redis_url else _embedded("Valkey"))
+    found.append(await look_at_redis(redis_url, settings.tls_ca_file) if redis_url else _embedded("Valkey"))
     found.append(await look_at_media(settings))
     try:
         model = await configured_model(settings)

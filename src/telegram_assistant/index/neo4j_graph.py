@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from neo4j import AsyncGraphDatabase, AsyncManagedTransaction, AsyncSession, NotificationMinimumSeverity
@@ -14,6 +15,7 @@ from neo4j.time import DateTime
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.index.cypher import NODES, Row, Steps
 from telegram_assistant.index.cypher_graph import CypherGraph
+from telegram_assistant.tls import ADVICE, distrust, verified_tls
 
 T = TypeVar("T")
 PATIENCE = 5.0  # seconds for a connection and for repeating a transaction; the bus waits longer
@@ -34,17 +36,26 @@ class Neo4jGraph(CypherGraph):
     """A database of a Neo4j server; the driver connects at the first use."""
 
     def __init__(
-        self, uri: str, user: str, password: str, database: str = "neo4j", *, patience: float = PATIENCE
+        self,
+        uri: str,
+        user: str,
+        password: str,
+        database: str = "neo4j",
+        *,
+        patience: float = PATIENCE,
+        ca_file: Path | None = None,
     ) -> None:
         self._uri = uri
         self._database = database
+        address, tls = _secured(uri, ca_file)
         self._driver = AsyncGraphDatabase.driver(
-            uri,
+            address,
             auth=(user, password),
             connection_timeout=patience,
             connection_acquisition_timeout=2 * patience,
             max_transaction_retry_time=patience,
             notifications_min_severity=NotificationMinimumSeverity.OFF,
+            **tls,
         )
         self._has_schema = False
         self._making_schema = asyncio.Lock()
@@ -93,7 +104,22 @@ class Neo4jGraph(CypherGraph):
                 raise Fatal(f"Neo4j at {self._uri} cannot be used ({code}): {exc.message}") from exc
             raise Reject(f"The graph refuses: {code}: {exc.message}") from exc
         except (Neo4jError, DriverError, OSError) as exc:
-            raise Retry(f"Neo4j at {self._uri} is away: {exc}") from exc
+            raise Retry(f"Neo4j at {self._uri} is away: {self._reason(exc)}") from exc
+
+    def _reason(self, error: Exception) -> str:
+        if why := distrust(error):
+            return why
+        # A driver that looks for a cluster does not pass on why nobody let it in.
+        perhaps = f"; if it runs, its certificate may not be trusted: {ADVICE}" if "+s://" in self._uri else ""
+        return f"{error}{perhaps}"
+
+
+def _secured(uri: str, ca_file: Path | None) -> tuple[str, dict[str, Any]]:
+    """The driver takes no authorities with `neo4j+s://`: the same, said in its other way."""
+    scheme, _, rest = uri.partition("://")
+    if ca_file is None or not scheme.endswith("+s"):
+        return uri, {}
+    return f"{scheme.removesuffix('+s')}://{rest}", {"ssl_context": verified_tls(ca_file)}
 
 
 async def _define(session: AsyncSession, what: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from hashlib import blake2b
 from json import JSONDecodeError
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from telegram_assistant.index.payload import (
     payload,
 )
 from telegram_assistant.index.vectors import Found, Model, Point, Where
+from telegram_assistant.tls import distrust, verified_tls
 
 T = TypeVar("T")
 POINTS_AT_ONCE = 200
@@ -52,8 +54,10 @@ class QdrantVectors:
         self._opened: set[str] = set()  # a stage opens before each batch: nine requests the first time, then none
 
     @classmethod
-    def connect(cls, url: str, api_key: str | None = None) -> QdrantVectors:
-        client = AsyncQdrantClient(url=url, api_key=api_key, timeout=TIMEOUT, check_compatibility=False)
+    def connect(cls, url: str, api_key: str | None = None, *, ca_file: Path | None = None) -> QdrantVectors:
+        client = AsyncQdrantClient(
+            url=url, api_key=api_key, timeout=TIMEOUT, check_compatibility=False, verify=verified_tls(ca_file)
+        )
         return cls(client, f"Qdrant at {url}")
 
     async def current(self, tenant_id: UUID) -> Model | None:
@@ -230,7 +234,7 @@ class QdrantVectors:
         except UnexpectedResponse as exc:
             raise self._translated(exc) from exc
         except (ResponseHandlingException, JSONDecodeError, OSError) as exc:  # nobody, or not a Qdrant
-            raise Retry(f"{self._where} is away: {exc}") from exc
+            raise Retry(f"{self._where} is away: {distrust(exc) or exc}") from exc
         except ValueError as exc:  # how the client's own reference mode says 404 and 400
             if "not found" in str(exc):
                 raise _NotThereError(str(exc)) from exc

@@ -22,6 +22,8 @@ from telegram_assistant.metrics import LIVE_UPDATES, POSTS_PARSED_COUNT
 from telegram_assistant.stores.postgres.channels import Channels
 
 LOOK_SECONDS = 5.0  # how soon a new account is listened to
+LANES = 3  # updates of one account that are saved at once
+LANE_SIZE = 50
 AGAIN_SECONDS = 10.0  # after a failure of one account
 
 log = get_logger(__name__)
@@ -76,14 +78,28 @@ class LiveReaders:
         try:
             source = await self._accounts.live(account_id)
             await self._look_again(None)
-            async for update in source.updates():
-                await self.take(update)
-                task.progress()
-        except SourceError as exc:
-            log.warning("live_interrupted", account=account_id, reason=str(exc))
-        except Exception:
+            await self._take_all(source, task)
+        except* SourceError as group:
+            log.warning("live_interrupted", account=account_id, reason="; ".join(str(exc) for exc in group.exceptions))
+        except* Exception:
             log.exception("live_failed", account=account_id)
         await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _take_all(self, source: Source, task: Task) -> None:
+        """A channel has its lane, and its order in it; a save waits for the disk, while others go on."""
+        lanes: list[asyncio.Queue[LiveUpdate]] = [asyncio.Queue(LANE_SIZE) for _ in range(LANES)]
+
+        async def follow(lane: asyncio.Queue[LiveUpdate]) -> None:
+            while True:
+                await self.take(await lane.get())
+                task.progress()
+
+        async with asyncio.TaskGroup() as group:
+            for lane in lanes:
+                group.create_task(follow(lane))
+            async for update in source.updates():
+                channel_id = update.post.channel_id if isinstance(update, NewPost) else update.channel_id
+                await lanes[(channel_id or 0) % LANES].put(update)
 
     async def take(self, update: LiveUpdate) -> None:
         LIVE_UPDATES.labels(type(update).__name__).inc()
@@ -113,7 +129,6 @@ class LiveReaders:
             return  # a channel that the account has joined and nobody watches
         if saved.new:
             POSTS_PARSED_COUNT.labels(Mode.INCREMENTAL).inc(len(saved.new))
-            await self._channels.parsed(reading.channel_id, self._clock())
         if saved.albums_open:
             await self._channels.make_due(self._clock(), reading.channel_id)
             self._due.set()

@@ -164,6 +164,7 @@ class Saver:
                 cursor_id=reading.cursor_id,
                 captured=len(saved.new) - mirrored,
                 last_post_at=max((post.posted_at for post in saved.new), default=None),
+                parsed_at=now if reading.live and saved.new else None,
             )
             told = [post.id for post in saved.new] + list({post.id for post in (*saved.edited, *saved.restored)})
             gone = [post_id(reading.channel_id, message_id) for message_id in saved.deleted]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
 from html import escape
+from pathlib import Path
 
 import aiosmtplib
 
@@ -17,6 +18,7 @@ from telegram_assistant.domain.digests import Cited, Sentence, Told
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.jobs.digest_delivery import Parcel
 from telegram_assistant.jobs.digest_words import Says, correction_words, coverage_lines, period_words, says, zone_of
+from telegram_assistant.tls import distrust, verified_tls
 
 TIMEOUT = 30.0  # seconds
 LATER = 500  # answers of a mail server below mean: try again
@@ -31,8 +33,9 @@ class MailServer:
     port: int = 587
     security: str = "starttls"  # starttls | tls | none
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     sender: str | None = None
+    ca_file: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> MailServer:
@@ -44,6 +47,7 @@ class MailServer:
             settings.smtp_user,
             password.get_secret_value() if password else None,
             settings.smtp_from,
+            settings.tls_ca_file,
         )
 
     @property
@@ -79,6 +83,7 @@ class Mail:
                 password=server.password,
                 use_tls=server.security == "tls",
                 start_tls=server.security == "starttls",
+                tls_context=verified_tls(server.ca_file) if server.security != "none" else None,
                 timeout=TIMEOUT,
             )
         except aiosmtplib.SMTPAuthenticationError as exc:
@@ -89,7 +94,9 @@ class Mail:
         except aiosmtplib.SMTPResponseException as exc:
             raise _refusal(exc.code, exc.message, "ask an admin to look at SMTP_FROM and the mail server") from exc
         except (aiosmtplib.SMTPException, OSError, ValueError) as exc:
-            raise Retry(f"The mail server cannot be used ({_said(exc)}): check SMTP_HOST, _PORT and _SECURITY") from exc
+            raise Retry(
+                f"The mail server cannot be used ({distrust(exc) or _said(exc)}): check SMTP_HOST, _PORT and _SECURITY"
+            ) from exc
 
 
 def make_message(parcel: Parcel, *, sender: str, recipient: str) -> EmailMessage:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
 from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.tls import verified_tls
 
 PREFIX = "/api/v1"
 PATIENCE = httpx.Timeout(120.0, connect=5.0)  # seconds: a local model may have to be loaded for the first answer
@@ -17,13 +19,14 @@ PATIENCE = httpx.Timeout(120.0, connect=5.0)  # seconds: a local model may have 
 class ApiClient:
     """Calls one API with one key: the tenant comes from that."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, *, ca_file: Path | None = None) -> None:
         self._url = url.rstrip("/")
         self._client = httpx.AsyncClient(
             base_url=f"{self._url}{PREFIX}",
             headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
             timeout=PATIENCE,
             trust_env=False,  # a proxy of the environment must not see the key
+            verify=verified_tls(ca_file),
         )
 
     async def __aenter__(self) -> Self:

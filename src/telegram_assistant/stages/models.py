@@ -53,7 +53,7 @@ def _gigachat(settings: Settings) -> GigaChatAccount | None:
         credentials=settings.gigachat_credentials.get_secret_value(),
         scope=settings.gigachat_scope,
         timeout=settings.ai_timeout_sec,
-        ca_file=settings.gigachat_ca_file,
+        ca_file=settings.gigachat_ca_file or settings.tls_ca_file,
     )
     return replace(
         account,
@@ -70,7 +70,7 @@ def _openai(settings: Settings) -> OpenAiServer | None:
         base_url=settings.openai_base_url,
         api_key=key.get_secret_value() if key else "",
         timeout=settings.ai_timeout_sec,
-        ca_file=settings.openai_ca_file,
+        ca_file=settings.openai_ca_file or settings.tls_ca_file,
     )
 
 
@@ -96,7 +96,9 @@ def open_vectors(settings: Settings, folder: Path) -> Vectors:
         from telegram_assistant.index.qdrant_vectors import QdrantVectors  # noqa: PLC0415 - heavy, and seldom used
 
         key = settings.qdrant_api_key
-        return QdrantVectors.connect(settings.qdrant_url, key.get_secret_value() if key else None)
+        return QdrantVectors.connect(
+            settings.qdrant_url, key.get_secret_value() if key else None, ca_file=settings.tls_ca_file
+        )
     from telegram_assistant.index.edge_vectors import EdgeVectors  # noqa: PLC0415 - heavy
 
     return EdgeVectors(folder / "vectors")
@@ -113,6 +115,7 @@ def open_graph(settings: Settings, folder: Path) -> Graph:
             settings.neo4j_user,
             password.get_secret_value() if password else "",
             settings.neo4j_database,
+            ca_file=settings.tls_ca_file,
         )
     from telegram_assistant.index.ladybug_graph import LadybugGraph  # noqa: PLC0415 - heavy
 

@@ -19,10 +19,11 @@ from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
 from telegram_assistant.domain.media_rules import media_key
 from telegram_assistant.errors import Fatal, Retry, Skip
+from telegram_assistant.tls import ADVICE, authorities
 
 if TYPE_CHECKING:
     from obstore import GetOptions
-    from obstore.store import S3Config
+    from obstore.store import ClientConfig, S3Config
 
 INCOMING = "incoming"  # what has no SHA-256 yet
 PART = 5 * 1024 * 1024  # S3 accepts no smaller parts, and all of one are in memory
@@ -42,6 +43,7 @@ class S3Access:
     region: str | None = None
     access_key_id: str | None = None
     secret_access_key: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None  # of an authority of yours, besides the usual ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +173,17 @@ def _open_s3(url: str, access: S3Access) -> ObjectStore:
     if access.access_key_id and access.secret_access_key:
         config["access_key_id"] = access.access_key_id
         config["secret_access_key"] = access.secret_access_key
+    client: ClientConfig = {
+        "allow_http": (access.endpoint or "").startswith("http://"),
+        "timeout": timedelta(seconds=REQUEST_SECONDS),
+    }
+    if known := authorities(access.ca_file):
+        client["root_certificate"] = known
     try:
         return S3Store.from_url(
             url,
             config=config,
-            client_options={
-                "allow_http": (access.endpoint or "").startswith("http://"),
-                "timeout": timedelta(seconds=REQUEST_SECONDS),
-            },
+            client_options=client,
             retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=REQUEST_SECONDS)},
         )
     except (BaseError, OSError, ValueError) as exc:
@@ -213,4 +218,7 @@ def _make_durable(path: Path) -> None:
 
 def _reason(exc: Exception) -> str:
     """The first line: what follows are the library's own details."""
-    return (str(exc).strip() or type(exc).__name__).splitlines()[0]
+    words = str(exc).strip() or type(exc).__name__
+    if "InvalidCertificate" in words:  # said only in those details
+        return f"its certificate is not trusted: {ADVICE}"
+    return words.splitlines()[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -11,13 +13,18 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, RedisError
 
 from telegram_assistant.errors import Fatal
+from telegram_assistant.tls import distrust, verified_tls
 
 OLDEST_SERVER = (7, 0)
 CHECK_SECONDS = 10.0
 
 
-def open_redis(url: str) -> Redis:
-    """Make the client; nothing is connected yet."""
+def open_redis(url: str, *, ca_file: Path | None = None) -> Redis:
+    """Make the client; nothing is connected yet. What rediss:// reaches is verified."""
+    tls: dict[str, Any] = {}
+    if ca_file is not None and url.strip().lower().startswith("rediss:"):
+        verified_tls(ca_file)  # the client would look at the file when it connects
+        tls = {"ssl_ca_certs": str(ca_file)}
     try:
         client: Redis = Redis.from_url(
             url,
@@ -26,6 +33,7 @@ def open_redis(url: str) -> Redis:
             health_check_interval=30,
             socket_connect_timeout=5,
             retry=Retry(ExponentialBackoff(cap=1, base=0.05), retries=3),
+            **tls,
         )
     except ValueError:
         # Without the cause: an unquoted / in a password makes a part of it look like a port, which the cause quotes.
@@ -36,9 +44,9 @@ def open_redis(url: str) -> Redis:
     return client
 
 
-async def check_redis(url: str) -> None:
+async def check_redis(url: str, *, ca_file: Path | None = None) -> None:
     """Connect once and say in one line what is wrong, if anything is."""
-    client = open_redis(url)
+    client = open_redis(url, ca_file=ca_file)
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             version = str((await client.info("server"))["redis_version"])
@@ -47,7 +55,8 @@ async def check_redis(url: str) -> None:
     except AuthenticationError as exc:
         raise Fatal(f"Cannot use REDIS_URL: the password is wrong or missing ({exc})") from exc
     except (RedisError, OSError) as exc:
-        raise Fatal(f"Cannot use REDIS_URL: {exc}; start that server, correct the address, or unset REDIS_URL") from exc
+        why = distrust(exc) or f"{exc}; start that server, correct the address, or unset REDIS_URL"
+        raise Fatal(f"Cannot use REDIS_URL: {why}") from exc
     finally:
         await client.aclose()
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:

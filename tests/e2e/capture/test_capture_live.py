@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
+from telegram_assistant.ingest.live import LANES
 from telegram_assistant.names import POSTS_DELETED, POSTS_PARSED
 from telegram_simulator.faults import Fault
 
@@ -38,6 +40,26 @@ async def test_posts_edits_and_deletions_arrive_without_a_tick(town: Town, store
         return bool((await store.row(news)).last_parsed_at > before.last_parsed_at)
 
     await store.until(moved, "a live post is parsed like any other")
+
+
+async def test_a_channel_that_takes_long_to_save_keeps_no_other_waiting(
+    town: Town, store: Store, capture: Capture
+) -> None:
+    news, sport = town.open("daily_news", 5, members={1001}), town.open("sport", 5, members={1001})
+    assert news.id % LANES != sport.id % LANES
+    await store.watch(news)
+    await store.watch(sport)
+    await capture.start(**HOURLY)
+    await store.captured(news)
+    await store.captured(sport)
+    async with store.database.begin() as connection:
+        await connection.execute(text("SELECT FROM channels WHERE id = :id FOR UPDATE"), {"id": news.id})
+        waits = [town.say(news, f"Waits {number}") for number in range(3)]
+        post = town.say(sport, "Does not")
+        await store.captured_text(sport, post.id, "Does not")
+        assert len(await store.texts(news)) == 5
+    for post in waits:
+        await store.captured_text(news, post.id, post.text)
 
 
 async def test_what_was_missed_while_the_connection_was_lost_is_read_again(

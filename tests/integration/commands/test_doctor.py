@@ -151,11 +151,19 @@ async def test_redis_that_throws_events_away(tga: Tga, redis: Redis) -> None:
 
 @pytest.mark.usefixtures("home", "account")
 @pytest.mark.parametrize(
-    "schema, level, word", [("9999", "fail", "of a newer version"), (known_revisions()[1], "warn", "tga migrate")]
+    "schema, runs_from, level, word",
+    [
+        ("9999", "9998", "fail", "of a newer version"),
+        ("9999", known_revisions()[0], "warn", "this one runs on it"),
+        (known_revisions()[1], known_revisions()[1], "warn", "tga migrate"),
+    ],
 )
-async def test_another_schema(tga: Tga, database: AsyncEngine, schema: str, level: str, word: str) -> None:
+async def test_another_schema(
+    tga: Tga, database: AsyncEngine, *, schema: str, runs_from: str, level: str, word: str
+) -> None:
+    statement = text("UPDATE alembic_version SET version_num = :schema, runs_from = :runs_from")
     async with database.begin() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = :schema"), {"schema": schema})
+        await connection.execute(statement, {"schema": schema, "runs_from": runs_from})
     await found(tga, "schema", level, word)
 
 

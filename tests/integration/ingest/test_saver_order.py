@@ -226,3 +226,24 @@ async def test_g3_a_kill_while_publishing_loses_no_event_and_a_second_one_has_th
     keys = [event.idempotency_key for event in await told(database, redis, saver, POSTS_PARSED)]
     assert len(set(keys)) == 2, "none is lost"
     assert len(keys) == (4 if after else 2), "who handles a key once handles each post once"
+
+
+async def test_only_a_new_post_that_was_pushed_counts_as_parsed_outside_of_a_visit(
+    make_saver: Callable[..., Saver], database: AsyncEngine, clock: Clock
+) -> None:
+    saver = make_saver()
+
+    async def parsed_at() -> datetime | None:
+        async with database.connect() as connection:
+            found: datetime | None = await connection.scalar(text("SELECT last_parsed_at FROM channels"))
+            return found
+
+    await saver.save(pushed(post(1, "one")))
+    assert await parsed_at() is None  # it was never visited, and is still to be
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE channels SET last_parsed_at = :start"), {"start": START})
+    await saver.save(pushed(post(1, "one, edited", edited=5)))
+    await saver.save(page(post(1, "one, edited", edited=5), post(2, "two")))
+    assert await parsed_at() == START
+    await saver.save(pushed(post(4, "four")))
+    assert await parsed_at() == clock.now

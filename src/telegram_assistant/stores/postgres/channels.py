@@ -102,18 +102,24 @@ async def record_reading(
     cursor_id: int | None,
     captured: int,
     last_post_at: datetime | None,
+    parsed_at: datetime | None = None,
 ) -> None:
-    """Ledger and cursor move with the posts, in their transaction."""
+    """Ledger and cursor move with the posts, in their transaction.
+
+    `parsed_at` is when posts came outside of a visit; a channel that was never visited is still to be.
+    """
     await connection.execute(
         "UPDATE channels SET coverage = $2, newest_id = greatest(newest_id, $3),"
         " cursor_id = greatest(cursor_id, coalesce($4, 0)), captured = captured + $5,"
-        " last_post_at = greatest(last_post_at, $6) WHERE id = $1",
+        " last_post_at = greatest(last_post_at, $6),"
+        " last_parsed_at = CASE WHEN last_parsed_at IS NOT NULL THEN coalesce($7, last_parsed_at) END WHERE id = $1",
         channel_id,
         ranges_of(coverage),
         newest_id,
         cursor_id,
         captured,
         last_post_at,
+        parsed_at,
     )
 
 
@@ -390,9 +396,3 @@ class Channels:
         )
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "first": message_id, "answers": answers})
-
-    async def parsed(self, channel_id: int, now: datetime) -> None:
-        """Posts came outside of a visit; a channel that was never visited is still to be."""
-        statement = text("UPDATE channels SET last_parsed_at = :now WHERE id = :id AND last_parsed_at IS NOT NULL")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "now": now})

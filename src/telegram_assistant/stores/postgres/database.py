@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -16,7 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from telegram_assistant.errors import Fatal
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.address import parse_address
+from telegram_assistant.stores.postgres.address import Address, parse_address
+from telegram_assistant.stores.postgres.encryption import tls_of, tls_trouble
 
 OLDEST_SERVER = 150000
 TENANT_ROLE = "tga_tenant"
@@ -24,13 +26,13 @@ TENANT_ROLE = "tga_tenant"
 log = get_logger(__name__)
 
 
-def open_database(url: str, *, pool_size: int = 10) -> AsyncEngine:
+def open_database(url: str, *, pool_size: int = 10, ca_file: Path | None = None) -> AsyncEngine:
     """Make the engine; nothing is connected yet."""
     address = parse_address(url)
     if address.dropped:
         log.info("database_url_options_ignored", options=address.dropped, reason="asyncpg has no such option")
 
-    connect: dict[str, Any] = {"dsn": address.dsn, **address.arguments}
+    connect = _arguments(address, ca_file)
     if address.pooled:
         # The statement that SQLAlchemy prepares must not meet a namesake on the connection of the next transaction.
         connect |= {"prepared_statement_cache_size": 0, "prepared_statement_name_func": lambda: f"tga_{uuid4().hex}"}
@@ -51,11 +53,11 @@ def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:
         raise InvalidatePoolError
 
 
-async def check_server(url: str) -> None:
+async def check_server(url: str, *, ca_file: Path | None = None) -> None:
     """Connect once and say in one line what is wrong, if anything is."""
     address = parse_address(url)
     try:
-        connection = await asyncpg.connect(address.dsn, **{"timeout": 10, **address.arguments})
+        connection = await asyncpg.connect(**{"timeout": 10, **_arguments(address, ca_file)})
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as exc:
         raise Fatal(f"Cannot use DATABASE_URL ({address.shown}): {_reason(exc)}") from exc
     try:
@@ -93,7 +95,14 @@ async def raw_transaction(engine: AsyncEngine) -> AsyncIterator[asyncpg.Connecti
             raise
 
 
+def _arguments(address: Address, ca_file: Path | None) -> dict[str, Any]:
+    tls = tls_of(address, ca_file)
+    return {"dsn": address.dsn, **address.arguments, **({"ssl": tls} if tls else {})}
+
+
 def _reason(exc: Exception) -> str:
+    if why := tls_trouble(exc):
+        return why
     if isinstance(exc, asyncpg.InvalidPasswordError | asyncpg.InvalidAuthorizationSpecificationError):
         return "user or password is wrong; check them in DATABASE_URL"
     if isinstance(exc, asyncpg.InvalidCatalogNameError):
