@@ -84,6 +84,7 @@ chaos: .venv/.dev ## Kills and faults at random, compared with the truth (5-12 m
 .PHONY: bench
 bench: .venv/.dev ## All benchmarks, or one: make bench NAME=simulator
 	@.venv/bin/python -m bench $(NAME)
+	@scripts/docs
 
 .PHONY: docs
 docs: .venv/.docs ## Build the site of the documentation into site/; a broken link fails

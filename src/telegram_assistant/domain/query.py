@@ -222,11 +222,16 @@ def without_filters(text: str) -> str:
 
 def filters_in(text: str) -> Iterator[tuple[str, str, str]]:
     """The filters of a query as they are written, each with its field of `Filters` (or since, before) and its value."""
+    for token in filter_tokens(text):
+        value = token["quoted"] if token["quoted"] is not None else token["plain"]
+        yield token[0], _NAMES[token["name"].casefold()], value.strip('"')
+
+
+def filter_tokens(text: str) -> Iterator[re.Match[str]]:
+    """The filters where they stand: what is read as something else has as many signs as what was written."""
     for token in _TOKEN.finditer(_SEPARATORS.sub(" ", text[:LONGEST]).translate(_QUOTES)):
-        name = _NAMES.get((token["name"] or "").casefold())
-        if name is not None:
-            value = token["quoted"] if token["quoted"] is not None else token["plain"]
-            yield token[0], name, value.strip('"')
+        if (token["name"] or "").casefold() in _NAMES:
+            yield token
 
 
 def words_in(text: str) -> Iterator[re.Match[str]]:

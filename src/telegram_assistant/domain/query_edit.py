@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from telegram_assistant.domain.query import LONGEST, filters_in
+from telegram_assistant.domain.query import LONGEST, filter_tokens, filters_in
 
 _PLAIN = re.compile(r"\S+")
 _APART = re.compile(r'["()\s]+')  # signs that no value of a filter can have
@@ -24,9 +24,9 @@ def with_filter(text: str, field: str, value: str) -> str:
 def without_filter(text: str, written: str) -> str:
     """The query without this filter, which is given as it stands there."""
     kept = text[:LONGEST]
-    for token, _, _ in filters_in(kept):
-        if token == written:
-            kept = kept.translate(_straight()).replace(token, " ", 1)
+    for token in reversed(list(filter_tokens(kept))):
+        if token[0] == written:
+            kept = f"{kept[: token.start()]} {kept[token.end() :]}"
     return " ".join(kept.split())
 
 
@@ -40,7 +40,3 @@ def has_filter(text: str, field: str, value: str) -> bool:
 
 def _tidy(value: str) -> str:
     return _APART.sub(" ", value).strip()
-
-
-def _straight() -> dict[int, str]:
-    return str.maketrans(dict.fromkeys("«»“”„‟\uff02", '"'))
