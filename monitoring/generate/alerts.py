@@ -201,6 +201,15 @@ PIPELINE = (
         panel="Oldest that waits",
     ),
     Alert(
+        name="PipelineFull",
+        expr="max(pipeline_full) > 0",
+        lasts="15m",
+        severity="ticket",
+        summary="The stages are so far behind that new events wait in PostgreSQL and history is not read on",
+        dashboard="pipeline",
+        panel="Held back",
+    ),
+    Alert(
         name="StageFailing",
         expr=f"{STAGE_FAILURES} > 0.2",
         lasts="10m",

@@ -143,6 +143,9 @@ CASES = {
         silent=[{OLDEST: "600x20"}, {OLDEST: "900x4 0x16"}],
         labels={"stage": "tagging"},
     ),
+    "PipelineFull": Case(
+        at="16m", fires={"pipeline_full": "1x20"}, silent=[{"pipeline_full": "0x20"}, {"pipeline_full": "1x10 0x10"}]
+    ),
     "StageFailing": Case(
         at="30m",
         fires={f'{PROCESSED}"false"}}': "0+3x40", f'{PROCESSED}"true"}}': "0+7x40"},
