@@ -56,6 +56,7 @@ class Patience:
     """How long the loop waits for what. Tests are less patient."""
 
     block_ms: int = BLOCK_MS
+    linger: float = 0.1  # seconds between two reads when little comes: in quick succession it is taken together
     idle_ms: int = 60_000  # an entry that nobody touched for so long belongs to a dead consumer
     beat: float = 15.0  # seconds between signs of life for what is being handled
     lease: float = 120.0  # seconds for which what was taken from the waiting room is left to its taker
@@ -120,7 +121,7 @@ class Consumer:
         await leave(self._redis, self._stage.handlers, self._stage.name, self._name)
 
     async def _read(self, work: set[asyncio.Future[None]]) -> None:
-        claimed = -float("inf")
+        claimed = lingered = -float("inf")
         while True:
             if time.monotonic() - claimed > self._patience.idle_ms / 2000:
                 claimed = time.monotonic()
@@ -131,7 +132,10 @@ class Consumer:
             if waiting:
                 self._start(work, self._again(waiting))
                 continue
+            await asyncio.sleep(max(0.0, lingered + self._patience.linger - time.monotonic()))
             deliveries = await self._next(">")
+            if all(len(delivery.entries) < self._entries for delivery in deliveries):
+                lingered = time.monotonic()
             for delivery in deliveries:
                 self._flying[delivery.event].update(id_ for id_, _ in delivery.entries)
             for delivery in deliveries:

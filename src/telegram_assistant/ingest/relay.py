@@ -19,6 +19,7 @@ from telegram_assistant.tracing import TRACES
 
 MOST_BATCHES = 200  # a live post is one of its own,
 MOST_EVENTS = 1_000  # a page of a backfill hundreds
+LINGER = 0.1  # seconds: what is committed in quick succession is published together
 IDLE_SECONDS = 1.0  # how long a batch of a process that died waits at most
 
 
@@ -39,6 +40,7 @@ class Relay:
             self._committed.clear()
             while not await self._full() and await self.step():
                 task.progress()
+                await asyncio.sleep(LINGER)
             task.progress()
             # Not wait_for: in Python 3.11 it swallows a cancellation that comes with the event: no stop.
             with contextlib.suppress(TimeoutError):

@@ -29,7 +29,7 @@ from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, stream
 pytestmark = pytest.mark.integration
 
 TENANT = UUID(int=1)
-QUICK = Patience(block_ms=50, idle_ms=200, beat=0.05, stop=5)
+QUICK = Patience(block_ms=50, linger=0.01, idle_ms=200, beat=0.05, stop=5)
 
 
 def deleted(number: int) -> PostDeleted:
