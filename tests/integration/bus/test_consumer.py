@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -149,6 +150,27 @@ async def test_a_batch_is_whole_however_many_events_an_entry_holds(redis: Redis)
         await Publisher(redis).publish(POSTS_DELETED, [deleted(number) for number in range(1000)])
         await until(lambda: sum(sizes) == 1000)
         assert max(sizes) == 20
+
+
+async def test_what_comes_in_quick_succession_is_taken_together(redis: Redis) -> None:
+    """A hundred live posts a second, each in a round of its own, took all of a machine."""
+    linger, sizes = 0.2, []
+
+    async def handler(events: Sequence[PostDeleted]) -> list[Outcome]:
+        sizes.append(len(events))
+        return [Done() for _ in events]
+
+    stage = Stage(name="stage", handlers={POSTS_DELETED: handler})
+    supervisor = Supervisor()
+    await supervisor.start("stage", Consumer(redis, stage, name="one", patience=replace(QUICK, linger=linger)).run)
+    began = time.monotonic()
+    for number in range(60):
+        await Publisher(redis).publish(POSTS_DELETED, [deleted(number)])
+        await asyncio.sleep(0.01)
+    await until(lambda: sum(sizes) == 60)
+    took = time.monotonic() - began
+    await supervisor.stop()
+    assert len(sizes) <= took / linger + 4
 
 
 async def test_what_was_published_before_the_group_was_there_is_read(redis: Redis) -> None:
