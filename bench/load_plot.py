@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 WIDTH, LEFT, RIGHT = 900, 70, 210
-TOP, HEIGHT, GAP, BOTTOM = 30, 170, 44, 30
+TOP, HEIGHT, GAP, BOTTOM = 30, 170, 44, 40
 COLOURS = ("#2166ac", "#1b7837", "#b2182b", "#e08214", "#762a83", "#555555", "#35978f", "#c51b7d")
 LEAST = 0.01  # what is below is drawn there where the scale is logarithmic
 
@@ -42,10 +42,11 @@ def draw(panels: Sequence[Panel], marks: Sequence[tuple[float, str]], path: Path
     ]
     for number, panel in enumerate(panels):
         parts += _panel(panel, TOP + number * (HEIGHT + GAP), seconds)
-    for at, name in marks:
+    for number, (at, name) in enumerate(marks):
         x, bottom = _across(at, seconds), TOP + len(panels) * (HEIGHT + GAP) - GAP
+        below = bottom + 34 + 14 * number
         parts.append(f'<path d="M{x} {TOP}V{bottom}" stroke="#555555" stroke-dasharray="3 3"/>')
-        parts.append(f'<text x="{x}" y="{bottom + 34}" text-anchor="middle" fill="#555555">{escape(name)}</text>')
+        parts.append(f'<text x="{x}" y="{below}" text-anchor="end" fill="#555555">{escape(name)}</text>')
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([*parts, "</svg>"]) + "\n", encoding="utf-8")
 
@@ -56,7 +57,7 @@ def _panel(panel: Panel, top: float, seconds: float) -> list[str]:
     low = min([value for value in values if value > LEAST], default=LEAST) / 1.2 if panel.by_powers else 0.0
 
     def up(value: float) -> float:
-        share = math.log(max(value, low) / low) / math.log(high / low) if panel.by_powers else value / high
+        share = math.log(max(value, low) / low) / math.log(high / low) if panel.by_powers else max(value, 0.0) / high
         return round(top + HEIGHT - share * HEIGHT, 1)
 
     parts = [f'<text x="{LEFT}" y="{top - 8}" font-weight="bold">{escape(panel.title)}</text>']
