@@ -26,7 +26,7 @@ from telegram_assistant.web.storage_bars import Counts, storage_bars
 from telegram_assistant.web.texts import load_texts
 
 DAYS = 30
-FRESH = timedelta(minutes=10)
+FRESH = timedelta(seconds=20)
 MOST_BARS = 60
 MOST_EVICTED = 50
 
