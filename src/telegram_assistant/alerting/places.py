@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from telegram_assistant.ai.retry_after import seconds_to_wait
-from telegram_assistant.alerting.posting import Answer, Poster
+from telegram_assistant.crawl.posting import Answer, Poster
 from telegram_assistant.domain.alerting import Action, Message, Way
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.search.webhooks import Webhooks, new_secret

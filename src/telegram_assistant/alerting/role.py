@@ -15,9 +15,9 @@ from telegram_assistant.alerting.delivering import LOCK_TTL, Alerting
 from telegram_assistant.alerting.desk import Outlets
 from telegram_assistant.alerting.messages import Words
 from telegram_assistant.alerting.places import Places
-from telegram_assistant.alerting.posting import Poster
 from telegram_assistant.alerting.watching import Watch
 from telegram_assistant.config import Settings
+from telegram_assistant.crawl.posting import Poster
 from telegram_assistant.domain.urls import Allowance
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.lock import Lock

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import httpcore
 
@@ -16,6 +17,7 @@ from telegram_assistant.errors import Reject, Retry, Skip
 SECONDS = 10.0  # for all of it
 MOST_BYTES = 64 * 2**10  # of an answer, headers included
 LONGEST_SHOWN = 200
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Poster:
         self._tls = tls or httpcore.default_ssl_context()
         self._seconds = seconds
 
-    def checked(self, text: str) -> Url:
-        """Raises Reject for an address that is never asked: private ones, and http except where loopback is allowed."""
+    def permitted(self, text: str) -> Url:
+        """Raises Reject for an address that is never asked: private ones, except where loopback is allowed."""
         try:
             url = parse_url(text)
         except BadUrl as exc:
@@ -59,15 +61,20 @@ class Poster:
         why = forbidden(url, self.allow)
         if why:
             raise Reject(why)
+        return url
+
+    def checked(self, text: str) -> Url:
+        """The same for what must not be read on its way."""
+        url = self.permitted(text)
         if url.scheme != "https" and (url.host, url.port) not in self.allow:
             raise Reject("the address must begin with https://")
         return url
 
-    async def post(self, url: Url, body: bytes) -> Answer:
-        """JSON. Raises Retry when nothing comes back."""
+    async def post(self, url: Url, body: bytes, headers: Mapping[str, str] = NONE, *, read: bool = True) -> Answer:
+        """JSON. Raises Retry when nothing comes back. `read` False: of the answer only the status matters."""
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._post(url, body)
+                return await self._post(url, body, headers, read)
         except TimeoutError as exc:
             raise Retry(f"{url.host} did not answer within {self._seconds:g} s") from exc
         except Skip as exc:
@@ -75,7 +82,7 @@ class Poster:
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as exc:
             raise Retry(f"{url.host}: {type(exc).__name__} {exc}".strip()) from exc
 
-    async def _post(self, url: Url, body: bytes) -> Answer:
+    async def _post(self, url: Url, body: bytes, more: Mapping[str, str], read: bool) -> Answer:
         network = CheckedNetwork(self._resolve, allow=self.allow, allowed=MOST_BYTES, beneath=httpcore.AnyIOBackend())
         host = url.host.encode("ascii")
         connection = httpcore.AsyncHTTPConnection(
@@ -87,6 +94,7 @@ class Poster:
             "Content-Type": "application/json; charset=utf-8",
             "Content-Length": str(len(body)),
             "Connection": "close",
+            **more,
         }
         request = httpcore.Request(
             b"POST",
@@ -97,7 +105,7 @@ class Poster:
         )
         try:
             response = await connection.handle_async_request(request)
-            content = await response.aread()
+            content = await response.aread() if read else b""
         finally:
             await connection.aclose()
             await network.close()
