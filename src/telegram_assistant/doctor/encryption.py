@@ -14,7 +14,7 @@ from telegram_assistant.stores.postgres.encryption import is_here, tls_of
 from telegram_assistant.tls import verified_tls
 
 NAME = "encryption"
-TODO = "see docs/howto/tls.md; where only machines of yours share the network, this may stay"
+ADVICE = "see docs/howto/tls.md; where only machines of yours share the network, this may stay"
 NO = {"0", "f", "false", "n", "no", "none"}
 
 
@@ -22,7 +22,7 @@ def look_at_encryption(settings: Settings) -> list[Finding]:
     """A file of authorities that cannot be used fails alone: every connection would fail for it."""
     try:
         verified_tls(settings.tls_ca_file)
-        found = [warn(NAME, what, f"{todo}; {TODO}") for what, todo in _troubles(settings)]
+        found = [warn(NAME, what, f"{todo}; {ADVICE}") for what, todo in _troubles(settings)]
     except Fatal as exc:
         return [fail(NAME, str(exc), "correct TLS_CA_FILE or the address it stands in")]
     return found or [ok(NAME, "what leaves this machine for servers of yours is encrypted and verified")]
