@@ -16,11 +16,13 @@ INSTALL := $(UV) pip install --quiet --python .venv/bin/python --require-hashes 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-.venv/bin/uv: requirements/bootstrap.lock
+# By content: a checkout touches files that it does not change, and only another lock is worth a new .venv.
+.venv/bin/uv: $(shell cmp -s requirements/bootstrap.lock .venv/bootstrap.lock || echo requirements/bootstrap.lock)
 	@test -n "$(PYTHON)" || { echo "No Python 3.11-3.13 with venv found. Install one (Debian: apt install python3-venv), or say which: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Setting up .venv with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv --clear .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
+	@cp requirements/bootstrap.lock .venv/
 	@touch $@
 
 # Data for reading text on pictures; quick when it is there, and never a reason to fail.

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from monitoring.generate.dashboards import DASHBOARDS
 from monitoring.generate.metrics_page import page
 from monitoring.generate.panels import as_json
 from monitoring.generate.rules import grafana_rules, prometheus_rules
-
-ROOT = Path(__file__).parents[2]
+from scripts.generated import write_files
 
 
 def contents() -> dict[str, str]:
@@ -23,13 +19,5 @@ def contents() -> dict[str, str]:
     }
 
 
-def main() -> None:
-    for name, content in contents().items():
-        path = ROOT / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-        sys.stdout.write(f"{name}\n")
-
-
 if __name__ == "__main__":
-    main()
+    write_files(contents())

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+from scripts.generated import ROOT, write_files
 from scripts.pages.benchmarks import contents as benchmarks
 from scripts.pages.configuration import page
 from scripts.pages.data_flow import picture
 from telegram_assistant.config import env_example
-
-ROOT = Path(__file__).parents[2]
 
 
 def contents() -> dict[str, str]:
@@ -23,13 +19,5 @@ def contents() -> dict[str, str]:
     }
 
 
-def main() -> None:
-    for name, content in contents().items():
-        path = ROOT / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-        sys.stdout.write(f"{name}\n")
-
-
 if __name__ == "__main__":
-    main()
+    write_files(contents())

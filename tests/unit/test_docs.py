@@ -169,6 +169,18 @@ def test_the_russian_page_has_the_same_commands(english: str, russian: str) -> N
     assert essence(russian) == essence(english)
 
 
+def test_files_are_written_at_their_paths(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    generated = importlib.import_module("scripts.generated")
+    assert generated.ROOT == ROOT
+    generated.write_files({"docs/new/a.md": "слово\n", "b": ""}, tmp_path)
+    assert (tmp_path / "docs" / "new" / "a.md").read_text("utf-8") == "слово\n"
+    assert (tmp_path / "b").read_text("utf-8") == ""
+    assert capsys.readouterr().out == "docs/new/a.md\nb\n"
+
+
 def test_what_is_made_from_code_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
     made = importlib.import_module("scripts.pages.__main__").contents()

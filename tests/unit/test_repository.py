@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -117,6 +118,33 @@ def test_every_dependency_is_locked() -> None:
 
     assert names(project["project"]["dependencies"]) <= set(run)
     assert names(project["dependency-groups"]["dev"]) <= set(dev)
+
+
+PYTHON = """#!/bin/sh
+case "$*" in
+    *venv*) rm -rf .venv; mkdir -p .venv/bin; cp python .venv/bin/ ;;
+    *pip*) touch .venv/bin/uv ;;
+esac
+"""
+
+
+def test_only_another_lock_makes_a_new_venv(tmp_path: Path) -> None:
+    """A checkout touches files that it does not change."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("no make")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "python").write_text(PYTHON, encoding="ascii")
+    (tmp_path / "python").chmod(0o755)
+    lock, kept, uv = tmp_path / "requirements" / "bootstrap.lock", tmp_path / ".venv" / "kept", ".venv/bin/uv"
+    lock.parent.mkdir()
+    command = ["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", make, "PYTHON=./python", uv]
+    for content, stays in (("uv==1", False), ("uv==1", True), ("uv==2", False), ("uv==2", True)):
+        lock.write_text(content, encoding="ascii")
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        assert kept.exists() is stays
+        kept.touch()
+        os.utime(tmp_path / uv, (1, 1))  # so that the lock is newer the next time
 
 
 def tracked() -> list[Path]:

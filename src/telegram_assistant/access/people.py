@@ -162,7 +162,10 @@ class People:
             raise Reject(DISABLED if user else "Say which user the key is for")
         allowed = user.role if caller.role is Role.SYSTEM else caller.role
         if _person(role) is Role.ADMIN and allowed is not Role.ADMIN:
-            raise Reject("A key cannot have more rights than whoever makes it")
+            raise Reject(
+                "A key cannot have more rights than whoever makes it: make one for a member, or sign in as admin"
+            )
+        _refuse_to_outlive(caller, expires)
         if expires is not None and expires <= self._clock():
             raise Reject("A key must be good for some time: this moment is over already")
         if await self._keys.count(caller.tenant_id, owner) >= MOST_KEYS:
@@ -211,6 +214,16 @@ def _only_admins(caller: Caller) -> None:
     """The routes ask this too; here it cannot be forgotten."""
     if caller.role is Role.MEMBER:
         raise Reject("Only an admin may do this")
+
+
+def _refuse_to_outlive(caller: Caller, expires: datetime | None) -> None:
+    """Else a key that leaks would be good for ever, whatever its end."""
+    ends = caller.key_ends
+    if ends is not None and (expires is None or expires > ends):
+        raise Reject(
+            f"A key made with a key cannot outlive it, and yours ends at {ends:%Y-%m-%d %H:%M} UTC:"
+            " say fewer days, or sign in and make it on your account page"
+        )
 
 
 def _person(role: Role) -> Role:

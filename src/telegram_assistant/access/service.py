@@ -76,6 +76,7 @@ class Access:
             name=holder.name,
             role=Role.ADMIN if is_admin else Role.MEMBER,
             via=Via.KEY,
+            key_ends=holder.expires_at,
         )
 
     async def by_session(self, cookie: str) -> Caller | None:

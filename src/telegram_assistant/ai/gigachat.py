@@ -82,18 +82,12 @@ class GigaChatConnection:
 class GigaChatModel:
     """Chat completions, with or without a picture."""
 
+    provider = PROVIDER
+
     def __init__(self, connection: GigaChatConnection, model: str) -> None:
         self._connection = connection
-        self._model = model
+        self.model = model
         self._knows_schemas = True
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     async def ask(self, ask: Ask, picture: bytes | None = None) -> Reply:
         if picture is None:
@@ -114,7 +108,7 @@ class GigaChatModel:
                 reply = _reply(await self._completion(ask, attachments, schema=False))
                 self._knows_schemas = False
                 _logger.info(
-                    "the model takes no schema: it is told the form in words", model=self._model, told=str(refused)
+                    "the model takes no schema: it is told the form in words", model=self.model, told=str(refused)
                 )
                 return reply
         return _reply(await self._completion(ask, attachments, schema=False))
@@ -122,7 +116,7 @@ class GigaChatModel:
     async def _completion(self, ask: Ask, attachments: list[str], *, schema: bool) -> ChatCompletion:
         form = "" if schema else f"\nThe form, as JSON Schema: {json.dumps(ask.schema)}"
         payload: dict[str, Any] = {
-            "model": self._model,
+            "model": self.model,
             "messages": [
                 {"role": "system", "content": ask.system + form},
                 {"role": "user", "content": ask.data, "attachments": attachments or None},
@@ -143,20 +137,14 @@ class GigaChatModel:
 class GigaChatVectors:
     """Embeddings."""
 
+    provider = PROVIDER
+
     def __init__(self, connection: GigaChatConnection, model: str) -> None:
         self._connection = connection
-        self._model = model
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
-
-    @property
-    def model(self) -> str:
-        return self._model
+        self.model = model
 
     async def vectors(self, texts: Sequence[str]) -> VectorReply:
-        found = await self._connection.made(self._connection.client.aembeddings(list(texts), model=self._model))
+        found = await self._connection.made(self._connection.client.aembeddings(list(texts), model=self.model))
         ordered = sorted(found.data, key=lambda one: one.index)
         tokens = sum(one.usage.prompt_tokens for one in ordered)
         return VectorReply(vectors=[one.embedding for one in ordered], tokens=tokens)

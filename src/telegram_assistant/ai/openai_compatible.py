@@ -107,19 +107,13 @@ class OpenAiConnection:
 class OpenAiChat:
     """Chat completions, with or without a picture."""
 
+    provider = PROVIDER
+
     def __init__(self, client: OpenAiConnection, model: str) -> None:
         self._client = client
-        self._model = model
+        self.model = model
         self._output = _Output.SCHEMA
         self._without: frozenset[str] = frozenset()  # parameters that this server does not want
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     async def ask(self, ask: Ask, picture: bytes | None = None) -> Reply:
         """Steps down to what the server understands; what worked is remembered."""
@@ -145,7 +139,7 @@ class OpenAiChat:
             data = [{"type": "text", "text": ask.data}, {"type": "image_url", "image_url": {"url": address}}]
         form = "" if output is _Output.SCHEMA else f"\nThe form, as JSON Schema: {json.dumps(ask.schema)}"
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.model,
             "messages": [{"role": "system", "content": ask.system + form}, {"role": "user", "content": data}],
             "temperature": 0,
             "max_tokens": ask.most_tokens,
@@ -163,20 +157,14 @@ class OpenAiChat:
 class OpenAiVectors:
     """Embeddings."""
 
+    provider = PROVIDER
+
     def __init__(self, client: OpenAiConnection, model: str) -> None:
         self._client = client
-        self._model = model
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
-
-    @property
-    def model(self) -> str:
-        return self._model
+        self.model = model
 
     async def vectors(self, texts: Sequence[str]) -> VectorReply:
-        content = await self._client.post("embeddings", {"model": self._model, "input": list(texts)})
+        content = await self._client.post("embeddings", {"model": self.model, "input": list(texts)})
         found = _decoded(content, _Vectors)
         tokens = found.usage.prompt_tokens if found.usage else 0
         return VectorReply(

@@ -14,7 +14,7 @@ from telegram_assistant.config import Settings
 from telegram_assistant.embedded.folder import explain_os_error
 from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime
-from telegram_assistant.stores.postgres.copying import copy_in, empty_tables, first_filled, go_on_from
+from telegram_assistant.stores.postgres.copying import copy_in, empty_tables, first_filled, go_on_from, schema_version
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.migrate import known_revisions, migrate, rewind
 
@@ -54,6 +54,11 @@ async def restore(runtime: Runtime, archive: ArchiveReader) -> Manifest:
     if runtime.joined:
         raise Fatal(f"{runtime.folder.path} is in use by a tga that runs: stop it first")
     async with raw_transaction(runtime.database) as connection:
+        schema = await schema_version(connection)
+        if schema not in known_revisions():  # rows of then would miss what its migrations do to them
+            raise Fatal(
+                f"The database has the schema of a newer version ({schema}): restore with that, or into a new database"
+            )
         _refuse_filled(await first_filled(connection))
     manifest = archive.manifest
     placed: list[Path] = []

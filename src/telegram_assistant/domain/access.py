@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
@@ -33,6 +34,7 @@ class Caller:
     role: Role
     via: Via
     csrf: str = ""  # what forms of a session must carry
+    key_ends: datetime | None = None  # of whoever calls with a key that does not last for ever
 
     @property
     def is_admin(self) -> bool:

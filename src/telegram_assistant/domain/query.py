@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     r'(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))'
 )
 _QUOTES = str.maketrans(dict.fromkeys("«»“”„‟\uff02", '"'))
+_INCHES = re.compile(r'\d"$')  # as in 27": a quote that needs no other
 _SEPARATORS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff()]")
 _OR = frozenset({"OR", "ИЛИ", "|", "||"})
 _MINUS = frozenset({"-", "\u2212", "\u2013"})
@@ -96,6 +97,7 @@ class Trouble(StrEnum):
     NO_DATE = "{value} is no date; write 2024-07-15, 2024-07, today, yesterday, 12h, 7d or 3w"
     NO_LANGUAGE = "lang:{value} is no language; write two letters, as in lang:ru"
     ONLY_LEFT_OUT = "there are only words to leave out: these are the newest posts without them"
+    LONE_QUOTE = 'a quotation mark has no pair: the words are searched for one by one; write a phrase "like this"'
     NO_SUCH_CHANNEL = "you have no channel {value}"
 
 
@@ -196,8 +198,11 @@ def parse_query(text: str, *, now: datetime) -> Query:
     if len(text) > LONGEST:
         parts.note(Trouble.CUT, LONGEST)
     readable = _SEPARATORS.sub(" ", text[:LONGEST]).translate(_QUOTES)
-    for token in _TOKEN.finditer(readable):
+    tokens = list(_TOKEN.finditer(readable))
+    for token in tokens:
         _read(token, parts)
+    if readable.count('"') % 2 and any(_has_lone_quote(token["plain"] or "") for token in tokens):
+        parts.note(Trouble.LONE_QUOTE)
     if parts.unwanted and not parts.clauses and not parts.only:
         parts.note(Trouble.ONLY_LEFT_OUT)
     return Query(
@@ -256,6 +261,10 @@ def _read(token: re.Match[str], parts: _Parts) -> None:
     if words:
         _add_term(Term(words, exact=token["exact"] is not None), token, parts)
         parts.joined = False
+
+
+def _has_lone_quote(plain: str) -> bool:
+    return plain.count('"') % 2 == 1 and not _INCHES.search(plain)
 
 
 def _add_term(term: Term, token: re.Match[str], parts: _Parts) -> None:

@@ -79,6 +79,19 @@ async def test_a_key_ends_when_it_was_said(house: House) -> None:
         await house.access.people.create_key(ann, name="script", expires=until)
 
 
+async def test_a_key_made_with_a_key_does_not_outlive_it(house: House) -> None:
+    ann, _ = await house.somebody("ann")
+    people = house.access.people
+    until = house.clock() + timedelta(days=30)
+    ending = await house.access.by_key((await people.create_key(ann, name="lent", expires=until)).token)
+    for later in (None, until + timedelta(seconds=1)):
+        with pytest.raises(Reject, match=f"cannot outlive it, and yours ends at {until:%Y-%m-%d %H:%M} UTC: say fewer"):
+            await people.create_key(ending, name="for ever", expires=later)
+    assert (await people.create_key(ending, name="no longer", expires=until)).key.expires_at == until
+    lasting = await house.access.by_key((await people.create_key(ann, name="my own")).token)
+    assert (await people.create_key(lasting, name="for ever")).key.expires_at is None
+
+
 async def test_a_key_never_has_more_rights_than_its_user_has_now(house: House) -> None:
     await house.somebody("boss", Role.ADMIN)
     ann, _ = await house.somebody("ann", Role.ADMIN)

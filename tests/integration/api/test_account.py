@@ -81,6 +81,19 @@ async def test_a_member_makes_no_admin_key(client_of: ClientOf, town: Town) -> N
     assert (await client_of(town.admin).post(f"{API}/keys", json={"name": "x", "role": "admin"})).status_code == 201
 
 
+async def test_a_key_makes_none_that_ends_later(client_of: ClientOf, town: Town) -> None:
+    client, page = client_of(town.member), client_of(town.member, page=True)
+    lent = (await client.post(f"{API}/keys", json={"name": "lent", "expires_in_days": 30})).json()["token"]
+    with_it = {"Authorization": f"Bearer {lent}"}
+    for wish in ({"name": "x"}, {"name": "x", "expires_in_days": 31}):
+        answer = await client.post(f"{API}/keys", json=wish, headers=with_it)
+        assert answer.status_code == 422
+        assert "cannot outlive it" in answer.json()["detail"]
+    shorter = await client.post(f"{API}/keys", json={"name": "x", "expires_in_days": 29}, headers=with_it)
+    assert shorter.status_code == 201
+    assert (await page.post(f"{API}/keys", json={"name": "x"})).status_code == 201, "a person may"
+
+
 async def test_keys_of_others_are_not_there(client_of: ClientOf, town: Town) -> None:
     made = (await client_of(town.member).post(f"{API}/keys", json={"name": "export"})).json()["key"]
     for other in (town.other, town.other_member):

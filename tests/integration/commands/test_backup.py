@@ -256,6 +256,23 @@ async def test_a_place_that_is_not_empty_is_refused(
     assert (await tga("restore", str(saved))).code == 0
 
 
+@pytest.mark.parametrize("age", [0, 1], ids=["of this version", "older"])
+async def test_the_schema_of_a_newer_version_is_refused(
+    tga: Tga, saved: Path, elsewhere: Callable[[], Path], empty_database_url: str, age: int
+) -> None:
+    """Where this version would run, after a way back: the database is empty, and not of ours."""
+    home = elsewhere()
+    assert (await tga("migrate")).code == 0
+    connection = await asyncpg.connect(empty_database_url)
+    await connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    older = with_manifest(saved, lambda manifest: manifest.update({"schema": known_revisions()[age]}))
+    line = "The database has the schema of a newer version (9999): restore with that, or into a new database"
+    refused(await tga("restore", str(older)), line)
+    assert await connection.fetchval("SELECT version_num FROM alembic_version") == "9999"
+    await connection.close()
+    assert not (home / "media").exists()
+
+
 async def test_a_demo_does_not_mix_with_the_real_thing(tga: Tga, saved: Path, elsewhere: Callable[[], Path]) -> None:
     elsewhere()
     demo = with_manifest(saved, lambda manifest: manifest.update({"demo": True}))

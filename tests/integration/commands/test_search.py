@@ -48,6 +48,7 @@ async def test_posts_are_found_and_shown(tga: Tga) -> None:
     assert "Спартак" not in printed.out
     assert "has:nothing is not known" in printed.words
     assert "nothing was found" in (await tga("search", "бегемот")).out
+    assert "a quotation mark has no pair" in (await tga("search", '"погода в Москве')).words
 
 
 @pytest.mark.usefixtures("filled")

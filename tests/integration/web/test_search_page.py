@@ -61,12 +61,15 @@ async def test_filters_are_clicked_in_and_out(town: Town, client_of: ClientOf) -
 @pytest.mark.usefixtures("posts")
 async def test_remarks_are_in_the_readers_language(town: Town, client_of: ClientOf) -> None:
     client = client_of(town.member, page=True)
-    params = {"q": "нефть channel:@nobody has:everything"}
-    assert "You have no channel @nobody." in (await client.get("/search", params=params)).text
+    params = {"q": 'нефть channel:@nobody has:everything "марки'}
+    english = (await client.get("/search", params=params)).text
+    assert "You have no channel @nobody." in english
+    assert "A quotation mark has no pair" in english
     client.cookies.set("tga_language", "ru")
     russian = (await client.get("/search", params=params)).text
     assert "вас нет канала @nobody." in russian
     assert "has:everything не знаем" in russian
+    assert "кавычки нет пары" in russian
     assert "Ничего не нашлось" in russian
 
 

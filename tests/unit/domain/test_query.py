@@ -176,6 +176,10 @@ def test_a_time_between() -> None:
         ("before:0000", Trouble.NO_DATE),
         ("lang:русский", Trouble.NO_LANGUAGE),
         ("-нефть", Trouble.ONLY_LEFT_OUT),
+        ('"курс доллара', Trouble.LONE_QUOTE),
+        ("курс доллара»", Trouble.LONE_QUOTE),
+        ('"курс доллара" к "рублю', Trouble.LONE_QUOTE),
+        ('channel:"Раньше всех', Trouble.LONE_QUOTE),
     ],
 )
 def test_what_is_not_understood_is_told(text: str, trouble: Trouble) -> None:
@@ -183,6 +187,15 @@ def test_what_is_not_understood_is_told(text: str, trouble: Trouble) -> None:
     assert troubles(query) == [trouble]
     assert str(query.notes[0])
     assert "{" not in str(query.notes[0])
+
+
+@pytest.mark.parametrize("text", ['"курс доллара"', '""', 'монитор 27"', "«Банк „Открытие“ вчера»", "don't"])
+def test_quotes_that_are_in_order_get_no_remark(text: str) -> None:
+    assert not parse(text).notes
+
+
+def test_words_behind_a_lone_quote_are_words() -> None:
+    assert parse('цена "курс доллара').clauses == words("цена", "курс", "доллара")
 
 
 def test_too_much_is_cut_and_told() -> None:

@@ -107,7 +107,12 @@ class NewKeyWish(BaseModel):
 
     name: str = Field(min_length=1, max_length=LONGEST)
     role: PersonRole = Field("member", description="Not more than your own.")
-    expires_in_days: int | None = Field(None, ge=1, le=3650, description="Without: it does not end by itself.")
+    expires_in_days: int | None = Field(
+        None,
+        ge=1,
+        le=3650,
+        description="Without: it does not end by itself. With a key that ends itself: not later than that.",
+    )
 
 
 class NewKeyAnswer(BaseModel):

@@ -40,6 +40,7 @@ class KeyHolder:
     key_id: UUID
     key_role: Role
     last_used_at: datetime | None
+    expires_at: datetime | None
     tenant_id: UUID
     tenant: str
     user_id: UUID
@@ -52,7 +53,7 @@ _KEY = (
     " FROM api_keys k JOIN users u ON u.id = k.user_id"
 )
 _HOLDER = """
-SELECT k.sha256, k.id, k.role, k.last_used_at, t.id, t.name, u.id, u.name, u.role
+SELECT k.sha256, k.id, k.role, k.last_used_at, k.expires_at, t.id, t.name, u.id, u.name, u.role
 FROM api_keys k JOIN users u ON u.id = k.user_id JOIN tenants t ON t.id = u.tenant_id
 WHERE k.prefix = :prefix AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)
   AND NOT u.disabled AND u.role <> 'system' AND k.tenant_id = u.tenant_id
