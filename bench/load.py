@@ -29,7 +29,7 @@ from bench.load_progress import Progress
 from bench.load_report import write
 from bench.load_roles import Slot, environment, started
 from bench.load_telegram import Telegram, simulated
-from bench.load_verdict import judge, saved_at, settled
+from bench.load_verdict import found_from, judge, saved_at, settled
 from bench.load_watch import Watch
 from bench.workers import ready_vectors
 from telegram_assistant.access.people import People, system_caller
@@ -76,6 +76,7 @@ async def measure(plan: Plan, models: bool, progress: Progress) -> Outcome:
             samples=watch.samples,
             published=telegram.published,
             saved=await saved_at(engines.database),
+            found=await found_from(engines.database),
             indexed=watch.indexed,
             searches=watch.searches,
             searches_failed=watch.searches_failed,

@@ -104,6 +104,7 @@ class Outcome:
     samples: Sequence[Sample]
     published: Mapping[UUID, float]
     saved: Mapping[UUID, float]
+    found: Mapping[UUID, float]  # by its words
     indexed: Mapping[UUID, float]
     searches: Sequence[tuple[float, float]]
     searches_failed: int

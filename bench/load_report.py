@@ -23,7 +23,8 @@ A simulated Telegram posts words, two languages, without pictures and links; an 
 three seconds (by words: the embedded vectors belong to a worker). Models off means that no post is tagged and that
 vectors come ready-made from a server on loopback; on means the local models. Our own pauses between requests to
 Telegram are off, everything else is as it is by default. The first visit of every channel is over before the clock
-starts. A post counts as saved when its transaction began, and as indexed when `posts.indexed` told of it.
+starts. A post counts as saved when its transaction began, as found by its words when its first document was written,
+and as indexed when `posts.indexed` told of it.
 
 One machine does everything: the simulated Telegram and whoever posts there, PostgreSQL, Valkey, ingest, the workers,
 their models, the API and the measuring itself. A table below says who used how much of its cores.
@@ -46,6 +47,7 @@ def figures(outcome: Outcome) -> list[Figure]:
     """Each beside a limit of the same run: what was posted, the delay in the quiet before, the memory at the start."""
     name = outcome.name.replace("-", "_")
     to_saved, quiet_saved = outcome.delays(outcome.saved), outcome.delays(outcome.saved, quiet=True)
+    to_found, quiet_found = outcome.delays(outcome.found), outcome.delays(outcome.found, quiet=True)
     to_indexed, quiet_indexed = outcome.delays(outcome.indexed), outcome.delays(outcome.indexed, quiet=True)
     early, late = _of_ours(outcome.memory(0.1, 0.3)), _of_ours(outcome.memory(0.8, 1.0))
     end = outcome.marks.calm or outcome.samples[-1].at
@@ -53,6 +55,7 @@ def figures(outcome: Outcome) -> list[Figure]:
         Figure(f"{name}_indexed_while_posting", outcome.indexed_rate, "posts/s", outcome.rate),
         Figure(f"{name}_until_calm", end - outcome.marks.posted, "s", outcome.plan.seconds),
         Figure(f"{name}_saved_p95", to_saved.p95, "s", quiet_saved.p95 or 1.0),
+        Figure(f"{name}_found_p95", to_found.p95, "s", quiet_found.p95 or 1.0),
         Figure(f"{name}_indexed_p95", to_indexed.p95, "s", quiet_indexed.p95 or 1.0),
         Figure(f"{name}_memory", late, "MB", early or 1.0),
         Figure(f"{name}_missing", outcome.verdict.missing, "posts", outcome.verdict.truth),
@@ -103,6 +106,8 @@ ROWS: Sequence[tuple[str, Callable[[Outcome], str]]] = (
     ("after the last post nothing waited in", _calm),
     ("post to saved, p50 / p95, s", lambda one: _spread(one.delays(one.saved))),
     ("the same at two posts/s", lambda one: _spread(one.delays(one.saved, quiet=True))),
+    ("post to found by its words, p50 / p95, s", lambda one: _spread(one.delays(one.found))),
+    ("the same at two posts/s", lambda one: _spread(one.delays(one.found, quiet=True))),
     ("post to indexed, p50 / p95, s", lambda one: _spread(one.delays(one.indexed))),
     ("the same at two posts/s", lambda one: _spread(one.delays(one.indexed, quiet=True))),
     ("search, p50 / p95, s", lambda one: _spread(one.search())),

@@ -85,6 +85,12 @@ async def saved_at(database: AsyncEngine) -> dict[UUID, float]:
     return {row.id: row.captured_at.timestamp() for row in rows}
 
 
+async def found_from(database: AsyncEngine) -> dict[UUID, float]:
+    """Since when each post is found by its words, in epoch seconds."""
+    rows = await _rows(database, "SELECT post_id, indexed_at FROM search_documents")
+    return {row.post_id: row.indexed_at.timestamp() for row in rows}
+
+
 async def settled(database: AsyncEngine, alive: int) -> bool:
     """As many posts as there are, and each is indexed or a dead letter."""
     stored = await _rows(database, "SELECT count(*) FROM posts WHERE deleted_at IS NULL")

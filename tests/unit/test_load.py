@@ -58,6 +58,7 @@ def outcome() -> Any:
         samples=samples,
         published=posted,
         saved={post: at + (1.0 if at >= 1000 else 0.1) for post, at in posted.items()},
+        found={post: at + (1.5 if at >= 1000 else 0.2) for post, at in posted.items()},
         indexed={post: at + (2.0 if at >= 1000 else 0.2) for post, at in posted.items()},
         searches=[(1001.0, 0.5)],
         searches_failed=0,
@@ -79,6 +80,7 @@ def plan(arguments: str) -> Any:
 def test_delays_are_those_of_the_load_or_of_the_quiet_before_it() -> None:
     run = outcome()
     assert (run.posts, run.rate) == (20, 2.0)
+    assert run.delays(run.found).median == pytest.approx(1.5)
     assert run.delays(run.indexed).median == pytest.approx(2.0)
     assert run.delays(run.indexed, quiet=True).p95 == pytest.approx(0.2)
     assert run.indexed_rate == pytest.approx(1.6)  # those of the last two seconds came later
@@ -104,6 +106,7 @@ def test_the_page_says_what_is_wrong(tmp_path: Path) -> None:
     page = (tmp_path / "load.md").read_text()
     assert "| missing | 0 |" in page
     assert "| after the last post nothing waited in | 4 s |" in page
+    assert "| post to found by its words, p50 / p95, s | 1.5 / 1.5 |" in page
     assert "- posts.parsed tagging: 7" in page
     assert "nothing waits" in (tmp_path / "load-off.svg").read_text()
 

@@ -121,6 +121,9 @@ class Alerts:
         if not wanted:
             return 0
         planned = await self.planner.plan(search.tenant_id, parse_query(search.query, now=now))
+        if planned.plan.excludes:  # what is not said of a post yet may still be
+            whole = {one.post_id for one in fresh if one.whole}
+            wanted = [post_id for post_id in wanted if post_id in whole]
         matching = await self.documents.matching(planned.plan, wanted)
         if not matching:
             return 0

@@ -17,6 +17,7 @@ from telegram_assistant.search.lexemes import Lexicon, Part, pieces, vector_text
 from telegram_assistant.search.signatures import band_keys, signature
 
 VERSION = 1  # grows with every change of what documents are made of: then all are made anew when they are told of
+WORDS_ONLY = 0  # instead of a version: models have not yet said what they know of the post
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +59,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     words: str
     forms: str
     digest: str
-    version: int = VERSION
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,10 @@ class Changed:
     changed_at: datetime
     indexed_at: datetime
     posted_at: datetime
+    whole: bool  # not only the words so far
 
 
-def make_document(source: Source, lexicon: Lexicon) -> Document:
+def make_document(source: Source, lexicon: Lexicon, *, whole: bool = True) -> Document:
     """Takes a millisecond or so; words that were not met before take longer."""
     lexemes = lexicon.lexemes(source.parts)
     numbers = signature(list(pieces(plain(source.text))))
@@ -107,6 +109,7 @@ def make_document(source: Source, lexicon: Lexicon) -> Document:
         words=lexemes.words,
         forms=f"{lexemes.forms} {vector_text(keys)}",
         digest=source.digest,
+        version=VERSION if whole else WORDS_ONLY,
     )
 
 

@@ -87,6 +87,11 @@ class Plan:
         """Whether anything in it is rare enough to be looked up."""
         return bool(self.must or self.ways)
 
+    @property
+    def excludes(self) -> bool:
+        """Whether something keeps a post out that would fit otherwise."""
+        return bool(self.must_not) or self.without != NO_FILTERS
+
 
 def keys_of(query: Query, lexicon: Lexicon) -> set[str]:
     """Whose counts a plan needs."""

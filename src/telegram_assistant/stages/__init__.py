@@ -59,7 +59,13 @@ PIPELINE = (
         "captures posts, albums, edits, deletions and files",
         also_writes=(POSTS_DELETED, MEDIA_SETTLED),
     ),
-    Row("4.2", POST_PERSISTENCE, (POSTS_PARSED,), (), "saves posts that another producer told of"),
+    Row(
+        "4.2",
+        POST_PERSISTENCE,
+        (POSTS_PARSED,),
+        (),
+        "saves what another producer told of, and lets posts be found by their words",
+    ),
     Row(
         "4.3",
         VISION_ANALYSIS,

@@ -1,5 +1,6 @@
 """`post_persistence` (SPEC 4.2). Our own posts are saved before they are told of; what another producer tells is saved
-here, by the same code, which then tells of it itself."""
+here, by the same code, which then tells of it itself. From here on a post can be found by its words: that must not wait
+for models, which may be slow or away."""
 
 from __future__ import annotations
 
@@ -12,12 +13,15 @@ from telegram_assistant.domain.post import Counters, Forward, Post, ReplyTo
 from telegram_assistant.domain.text import Link, clean_text
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.search_entry import TextIndex
 
 
-async def save_posts(events: Sequence[PostParsed], *, materials: Materials, saver: Saver) -> list[Outcome]:
+async def save_posts(
+    events: Sequence[PostParsed], *, texts: TextIndex, entries: EntryReader, saver: Saver
+) -> list[Outcome]:
     """A post that is there was saved by ingest."""
-    known = await materials.of([event.post_id for event in events])
+    known = await texts.put_words([event.post_id for event in events], entries)
 
     async def one(event: PostParsed) -> Done:
         if event.post_id in known:

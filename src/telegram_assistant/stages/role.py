@@ -33,6 +33,7 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.role import open_media_store, open_saver
+from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import (
     ALBUM_ASSEMBLED,
@@ -140,7 +141,7 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     observer = Observer(runtime.redis, list(groups()), EVENTS, stores.letters.counts)
     await runtime.start_task("pipeline", observer.run, patience=PATIENCE)
     handlers = _handlers(runtime, stores, models, _vision(runtime, stores, models, local))
-    handlers |= _index_handlers(indexes, albums)
+    handlers |= _index_handlers(indexes, albums, open_saver(runtime))
     name = f"{runtime.settings.hostname}-{uuid4().hex[:8]}"
     patience = Patience.of(runtime.settings.worker_lease_sec)
     consumers = {
@@ -278,7 +279,6 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
     seen = SeenWords(stores.pictures)
     look = partial(analyse_posts, vision=vision, materials=materials, enrichments=stores.enrichments)
     return {
-        POST_PERSISTENCE: {POSTS_PARSED: partial(save_posts, materials=materials, saver=open_saver(runtime))},
         VISION_ANALYSIS: {POSTS_PARSED: look, MEDIA_SETTLED: look},
         TAGGING: {POSTS_PARSED: partial(tag_posts, tagging=tagging)},
         RETAGGING: {
@@ -294,8 +294,10 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
     }
 
 
-def _index_handlers(indexes: Indexes, albums: Albums) -> dict[str, dict[str, Handler]]:
+def _index_handlers(indexes: Indexes, albums: Albums, saver: Saver) -> dict[str, dict[str, Handler]]:
+    save = partial(save_posts, texts=indexes.texts, entries=indexes.entries, saver=saver)
     return {
+        POST_PERSISTENCE: {POSTS_PARSED: save},
         INDEXING: {
             POSTS_ENRICHED: partial(index_posts, indexes=indexes),
             POSTS_VISION_ANALYZED: partial(index_seen, indexes=indexes),

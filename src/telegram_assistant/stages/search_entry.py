@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from uuid import UUID
 
 from telegram_assistant.domain.query import Mark
 from telegram_assistant.search.documents import Source, make_document, parts_of
 from telegram_assistant.search.lexemes import Lexicon
-from telegram_assistant.stages.index_entry import LONGEST_PAGE, Entry
+from telegram_assistant.stages.index_entry import LONGEST_PAGE, Entry, EntryReader
 from telegram_assistant.stages.seen import words
 from telegram_assistant.stores.postgres.search import SearchDocuments
 
@@ -23,18 +24,34 @@ class TextIndex:
         self._lexicon = lexicon
         self.changed = 0  # documents since it began
 
-    async def put(self, entries: Collection[Entry]) -> None:
-        """Deleted ones too, as far as anything of them is kept: `is:deleted` finds them, and nothing else does."""
+    async def put(self, entries: Collection[Entry], *, whole: bool = True) -> None:
+        """Deleted ones too, as far as anything of them is kept: `is:deleted` finds them, and nothing else does.
+
+        `whole`: models have said what they know of the post, and nobody need wait for more.
+        """
         sources = [source_of(entry) for entry in entries]
         for start in range(0, len(sources), AT_ONCE):
-            await self._put(sources[start : start + AT_ONCE])
+            await self._put(sources[start : start + AT_ONCE], whole=whole)
 
-    async def _put(self, sources: Sequence[Source]) -> None:
-        known = await self._documents.digests([source.post_id for source in sources])
-        changed = [source for source in sources if known.get(source.post_id) != source.digest]
+    async def put_words(self, post_ids: Sequence[UUID], reader: EntryReader) -> set[UUID]:
+        """As the posts are now, before models look at them; which of them there are."""
+        entries = await reader.of(post_ids)
+        found = set(entries)
+        while entries:
+            await self.put(entries.values(), whole=False)
+            now = await reader.of(list(entries))  # what changed meanwhile is written anew
+            entries = {id_: entry for id_, entry in now.items() if entry != entries[id_]}
+        return found
+
+    async def _put(self, sources: Sequence[Source], *, whole: bool) -> None:
+        known = await self._documents.known([source.post_id for source in sources])
+        changed = [source for source in sources if known.get(source.post_id, ("", False))[0] != source.digest]
         if changed:
-            documents = await asyncio.to_thread(lambda: [make_document(one, self._lexicon) for one in changed])
-            self.changed += len(await self._documents.put(documents))
+            made = await asyncio.to_thread(lambda: [make_document(one, self._lexicon, whole=whole) for one in changed])
+            self.changed += len(await self._documents.put(made))
+        if whole:
+            same = {source.post_id: source.digest for source in sources}
+            await self._documents.complete({id_: same[id_] for id_, one in known.items() if one == (same[id_], False)})
 
 
 def source_of(entry: Entry) -> Source:

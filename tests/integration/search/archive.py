@@ -118,8 +118,8 @@ class Archive:
             **fields,
         )
 
-    async def index(self, *sources: Source) -> set[UUID]:
-        return await self.documents.put([make_document(source, self.lexicon) for source in sources])
+    async def index(self, *sources: Source, whole: bool = True) -> set[UUID]:
+        return await self.documents.put([make_document(source, self.lexicon, whole=whole) for source in sources])
 
     async def run(self, statement: str, **values: Any) -> None:
         async with self.database.begin() as connection:

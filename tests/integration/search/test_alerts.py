@@ -191,6 +191,19 @@ async def test_a_post_whose_picture_is_read_later_is_found_then(desk: Desk) -> N
     assert await desk.numbers(gas) == [1]
 
 
+async def test_what_excludes_something_waits_for_what_models_say(desk: Desk) -> None:
+    oil, clean = await desk.save("нефть"), await desk.save("нефть -tag:реклама")
+    posts = [await desk.archive.post(number, "погода") for number in (1, 2)]
+    early = [desk.archive.source(number, f"нефть и {word}") for number, word in ((1, "скидки"), (2, "газ"))]
+    await desk.archive.index(*early, whole=False)
+    assert await desk.alerts.once() == 2
+    assert (await desk.numbers(oil), await desk.numbers(clean)) == ([1, 2], [])
+    await desk.archive.index(desk.archive.source(1, "нефть и скидки", tags=("реклама",)))
+    await desk.archive.documents.complete({posts[1]: early[1].digest})
+    assert await desk.alerts.once() == 1
+    assert (await desk.numbers(oil), await desk.numbers(clean)) == ([1, 2], [2])
+
+
 async def test_a_story_is_told_once_a_day(desk: Desk) -> None:
     court = await desk.save("ордер суд")
     await desk.archive.post(1, STORY)

@@ -23,7 +23,21 @@ async def test_a_repeat_changes_nothing(archive: Archive) -> None:
     before = await archive.rows("SELECT xmin::text, indexed_at FROM search_documents")
     assert await archive.index(source) == set()
     assert await archive.rows("SELECT xmin::text, indexed_at FROM search_documents") == before
-    assert await archive.documents.digests([source.post_id]) == {source.post_id: source.digest}
+    assert await archive.documents.known([source.post_id]) == {source.post_id: (source.digest, True)}
+
+
+async def test_a_document_of_words_alone_is_completed_only_while_it_is_the_same(archive: Archive) -> None:
+    post = await archive.post(1, "погода")
+    early = archive.source(1, "погода в Москве")
+    await archive.index(early, whole=False)
+    assert await archive.documents.known([post]) == {post: (early.digest, False)}
+    [before] = await archive.rows("SELECT changed_at FROM search_documents")
+    await archive.documents.complete({post: archive.source(1, "погода").digest})
+    assert await archive.rows("SELECT changed_at FROM search_documents") == [before]
+    await archive.documents.complete({post: early.digest})
+    assert await archive.documents.known([post]) == {post: (early.digest, True)}
+    [after] = await archive.rows("SELECT changed_at FROM search_documents")
+    assert after > before, "who waits for whole documents is told"
 
 
 async def test_a_document_goes_with_its_post(archive: Archive) -> None:

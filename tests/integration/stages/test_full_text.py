@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -11,16 +12,18 @@ import pytest_asyncio
 from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.crawl.page import Page
-from telegram_assistant.domain.events import PostEnriched, Trigger
+from telegram_assistant.domain.events import PostEnriched, PostParsed, Trigger
 from telegram_assistant.domain.post import Forward, Poll, Post
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen
-from telegram_assistant.names import INDEXING, POSTS_DELETED
+from telegram_assistant.names import INDEXING, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.runtime import utc_now
+from telegram_assistant.search.documents import VERSION, WORDS_ONLY
 from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.results import Origin, Results
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import Search
 from telegram_assistant.stages.indexing import Indexes, index_posts, unindex_posts
+from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.search_upkeep import SearchUpkeep
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, drawing, photo, post
@@ -79,6 +82,13 @@ class Library:
     async def results(self, query: str) -> Results:
         return await self.search.search(SYSTEM, query)
 
+    async def tell_of_words(self, events: Sequence[PostParsed] = ()) -> Sequence[PostParsed]:
+        """As far as a post comes while the models are away: these, or those that ingest told of since."""
+        events = events or await self.desk.told(POSTS_PARSED)
+        indexes = self.indexes
+        await save_posts(events, texts=indexes.texts, entries=indexes.entries, saver=self.desk.saver)
+        return events
+
     async def unindex(self) -> None:
         await unindex_posts(await self.desk.told(POSTS_DELETED), indexes=self.indexes)
 
@@ -101,6 +111,45 @@ async def test_a_post_is_found_by_its_words_tags_and_filters(library: Library) -
     assert await library.found("tag:прогноз topic:weather lang:ru is:forwarded") == [1]
     assert await library.found("авангард") == [2]
     assert await library.found("футбол") == []
+
+
+async def test_a_post_is_found_by_its_words_before_any_model_saw_it(library: Library) -> None:
+    """A model that is slow or away must not keep a post from being found."""
+    one = post(1, WEATHER)
+    await library.desk.save(one)
+    await library.tell_of_words()
+    assert await library.found("погода") == [1]
+    assert await library.found("tag:прогноз") == []
+    await library.desk.save(post(1, FOOTBALL, edited_at=utc_now()))
+    await library.tell_of_words()
+    assert await library.found("погода") == []
+    assert await library.found("спартак") == [1]
+    assert [row.version for row in await library.desk.rows("SELECT version FROM search_documents")] == [WORDS_ONLY]
+
+
+async def test_what_models_say_is_added_and_stays(library: Library) -> None:
+    one, plain = post(1, WEATHER), post(2, FOOTBALL)
+    await library.desk.save(one)
+    await library.desk.save(plain)
+    events = await library.tell_of_words()
+    nothing_said: dict[str, object] = {"tags": (), "topics": (), "language": ""}
+    await index_posts([library.event(one), library.event(plain, **nothing_said)], indexes=library.indexes)
+    assert await library.found("tag:прогноз погода") == [1]
+    before = await library.desk.rows("SELECT version, xmin::text FROM search_documents ORDER BY posted_at")
+    assert [row.version for row in before] == [VERSION] * 2, "the second too, though nothing was added to it"
+    await library.tell_of_words(events)  # a repeat, or a worker that was late
+    assert await library.desk.rows("SELECT version, xmin::text FROM search_documents ORDER BY posted_at") == before
+
+
+async def test_words_of_a_deleted_post_stay_hidden(library: Library) -> None:
+    one = post(1, WEATHER)
+    await library.desk.save(one)
+    events = await library.desk.told(POSTS_PARSED)
+    await library.desk.delete(one)
+    await library.unindex()
+    await library.tell_of_words(events)  # later than the deletion
+    assert await library.found("погода") == []
+    assert await library.found("погода is:deleted") == [1]
 
 
 async def test_an_edit_replaces_what_can_be_found(library: Library) -> None:

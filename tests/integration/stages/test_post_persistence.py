@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import TypeAlias
 
 import pytest
 
-from telegram_assistant.bus.stage import Done
+from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.names import POSTS_PARSED
+from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.post_persistence import save_posts
+from telegram_assistant.stages.search_entry import TextIndex
+from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stores.postgres.search import SearchDocuments
 from tests.integration.stages.desk import CHANNEL, POSTED, SYSTEM, WEATHER, Desk, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+
+Save: TypeAlias = Callable[[Sequence[PostParsed]], Awaitable[list[Outcome]]]
+
+
+@pytest.fixture
+def save(desk: Desk) -> Save:
+    """The stage, in a process that holds none of the embedded indexes."""
+    texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
+    entries = EntryReader(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
+    return partial(save_posts, texts=texts, entries=entries, saver=desk.saver)
 
 
 def foreign(number: int = 5, *, channel_id: int = CHANNEL) -> PostParsed:
@@ -44,8 +63,8 @@ def foreign(number: int = 5, *, channel_id: int = CHANNEL) -> PostParsed:
     )
 
 
-async def test_a_foreign_event_is_saved_and_told_of_with_our_hash(desk: Desk) -> None:
-    outcomes = await save_posts([foreign()], materials=desk.materials, saver=desk.saver)
+async def test_a_foreign_event_is_saved_and_told_of_with_our_hash(desk: Desk, save: Save) -> None:
+    outcomes = await save([foreign()])
     assert outcomes == [Done(note="saved for another producer")]
     stored = (await desk.materials.of([foreign().post_id]))[foreign().post_id]
     assert (stored.text, stored.urls, stored.forward) == (WEATHER, ("https://news.example/1",), (3, 4))
@@ -56,21 +75,21 @@ async def test_a_foreign_event_is_saved_and_told_of_with_our_hash(desk: Desk) ->
     assert (ours.views, ours.reactions) == (10, {"🔥": 3})
 
 
-async def test_a_repeat_and_our_own_posts_change_nothing(desk: Desk) -> None:
+async def test_a_repeat_and_our_own_posts_change_nothing(desk: Desk, save: Save) -> None:
     """G2."""
     await desk.save(post(1, WEATHER))
     events = [foreign(), foreign(), *await desk.told(POSTS_PARSED)]
     for _ in range(2):
         for event in events:
-            await save_posts([event], materials=desk.materials, saver=desk.saver)
-    (outcome,) = await save_posts([foreign()], materials=desk.materials, saver=desk.saver)
+            await save([event])
+    (outcome,) = await save([foreign()])
     assert isinstance(outcome, Skip)
     assert not str(outcome)
     assert len(await desk.rows("SELECT 1 FROM posts")) == 2
     assert len(await desk.told(POSTS_PARSED)) == 1
 
 
-async def test_what_can_never_be_saved_is_rejected_and_does_not_hold_up_the_rest(desk: Desk) -> None:
+async def test_what_can_never_be_saved_is_rejected_and_does_not_hold_up_the_rest(desk: Desk, save: Save) -> None:
     naive = datetime(2026, 11, 1, 12, tzinfo=UTC).replace(tzinfo=None)
     events = [
         replace(foreign(), post_id=post(99).id),
@@ -80,7 +99,7 @@ async def test_what_can_never_be_saved_is_rejected_and_does_not_hold_up_the_rest
         replace(foreign(6), posted_at=naive),
         foreign(7),
     ]
-    outcomes = await save_posts(events, materials=desk.materials, saver=desk.saver)
+    outcomes = await save(events)
     assert [type(outcome) for outcome in outcomes] == [Reject] * 5 + [Done]
     wrong_id, unknown, zero, negative, no_zone = (str(outcome) for outcome in outcomes[:5])
     assert f"post_id must be {foreign().post_id}" in wrong_id

@@ -52,6 +52,19 @@ async def test_what_rises_is_found_with_its_path(database: AsyncEngine, past: Pa
     assert trend.first_at == NOW - timedelta(hours=12)
 
 
+async def test_posts_that_no_model_has_seen_yet_do_not_count(database: AsyncEngine, past: Past) -> None:
+    """They would make today look so busy that nothing in it is remarkable."""
+    for day in range(1, DAYS, 2):
+        past.post(CHANNELS[day % 10], NOW - timedelta(days=day, hours=12), entities=["Псков"], tags=["псков"])
+    await past.rise("Псков", CHANNELS)
+    for number in range(900):
+        past.post(CHANNELS[number % 10], NOW - timedelta(minutes=number + 1))
+    await past.flush()
+    await past.archive.run("UPDATE search_documents SET version = 0 WHERE tags = '{}'")
+    await find_trends(database, SYSTEM, NOW)
+    assert [trend.main.key for trend in await stored(database)] == ["Псков"]
+
+
 async def test_one_channel_that_repeats_itself_is_no_trend(database: AsyncEngine, past: Past) -> None:
     for minute in range(40):
         past.post(CHANNELS[0], NOW - timedelta(minutes=minute + 1), tags=["скидки"], entities=["Лавка"])

@@ -1,4 +1,4 @@
-"""The full-text index: documents are written by the indexing stage, and candidates are found by words and filters.
+"""The full-text index: documents are written by the stages, and candidates are found by words and filters.
 
 Candidates are read as the system, and the plan names the channels that may be seen: under row-level security
 PostgreSQL could not use the index, for it may not trust `@@` with rows that are hidden. Which channels those are, and
@@ -8,7 +8,7 @@ every post that is shown, is read as the tenant (`search_posts.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.names import INDEXING
-from telegram_assistant.search.documents import VERSION, Candidate, Changed, Document
+from telegram_assistant.search.documents import VERSION, WORDS_ONLY, Candidate, Changed, Document
 from telegram_assistant.search.plan import Counts, Plan
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.search_sql import Statement, months_between
@@ -45,6 +45,11 @@ ON CONFLICT (post_id) DO UPDATE SET {_NEW}
 WHERE d.digest IS DISTINCT FROM excluded.digest
 RETURNING post_id
 """
+_COMPLETE = f"""
+UPDATE search_documents d SET version = {VERSION}, changed_at = clock_timestamp()
+FROM unnest($1::uuid[], $2::text[]) AS n(post_id, digest)
+WHERE d.post_id = n.post_id AND d.digest = n.digest AND d.version = {WORDS_ONLY}
+"""
 _MISSING = """
 SELECT s.post_id FROM post_steps s LEFT JOIN search_documents d ON d.post_id = s.post_id
 WHERE s.stage = $1 AND s.outcome = 'done' AND d.version IS DISTINCT FROM $2 LIMIT $3
@@ -71,8 +76,8 @@ SELECT kind, value, count(*) AS posts FROM search_documents d CROSS JOIN LATERAL
   UNION ALL SELECT 'has', unnest(d.has)) v
 WHERE d.post_id = ANY($1::uuid[]) AND value <> '' GROUP BY kind, value ORDER BY posts DESC, value
 """
-_CHANGED = """
-SELECT post_id, changed_at, indexed_at, posted_at FROM search_documents
+_CHANGED = f"""
+SELECT post_id, changed_at, indexed_at, posted_at, version <> {WORDS_ONLY} FROM search_documents
 WHERE (changed_at, post_id) > ($1, $2) AND posted_at >= $3 ORDER BY changed_at, post_id LIMIT $4
 """
 
@@ -83,11 +88,18 @@ class SearchDocuments:
     def __init__(self, database: AsyncEngine) -> None:
         self._database = database
 
-    async def digests(self, post_ids: Sequence[UUID]) -> dict[UUID, str]:
-        """What the documents that are there were made from."""
-        statement = "SELECT post_id, digest FROM search_documents WHERE post_id = ANY($1::uuid[])"
+    async def known(self, post_ids: Sequence[UUID]) -> dict[UUID, tuple[str, bool]]:
+        """What the documents that are there were made from, and whether they are whole."""
+        statement = "SELECT post_id, digest, version FROM search_documents WHERE post_id = ANY($1::uuid[])"
         async with raw_transaction(self._database) as connection:
-            return {row["post_id"]: row["digest"] for row in await connection.fetch(statement, list(post_ids))}
+            rows = await connection.fetch(statement, list(post_ids))
+        return {row["post_id"]: (row["digest"], row["version"] != WORDS_ONLY) for row in rows}
+
+    async def complete(self, digests: Mapping[UUID, str]) -> None:
+        """Models had nothing to add to these documents, if they still are what they were."""
+        if digests:
+            async with raw_transaction(self._database) as connection:
+                await connection.execute(_COMPLETE, list(digests), list(digests.values()))
 
     async def put(self, documents: Sequence[Document]) -> set[UUID]:
         """The posts whose documents changed. One that is gone from the posts gets none."""

@@ -25,7 +25,8 @@ def _texts(name: str) -> Column[object]:
     return Column(name, ARRAY(Text), nullable=False, server_default=text("'{}'"))
 
 
-# Written by indexing, not by capture, which would pay for it on every page it reads.
+# Written by the stages, not by capture, which would pay for it on every page it reads: first with the words alone, then
+# with all that models say.
 search_documents = Table(
     "search_documents",
     metadata,

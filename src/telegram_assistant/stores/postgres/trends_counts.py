@@ -46,7 +46,7 @@ SELECT DISTINCT ON (back, source) back, post_id, channel_id, tags, topics FROM (
     SELECT s.post_id, s.channel_id, s.posted_at, s.tags, s.topics, s.signature FROM search_documents s
     WHERE s.posted_at >= $2::timestamptz - w.back * interval '24 hours' - $3::interval
       AND s.posted_at < $2::timestamptz - w.back * interval '24 hours'
-      AND s.channel_id = ANY($1::bigint[]) AND NOT s.deleted) d
+      AND s.channel_id = ANY($1::bigint[]) AND NOT s.deleted AND s.version > 0) d
   LEFT JOIN posts p ON p.id = d.post_id AND d.signature = '') n
 ORDER BY back, source, posted_at, post_id
 """
