@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from telegram_assistant.domain.query import Mark
-from telegram_assistant.search.documents import Source, make_document, parts_of
+from telegram_assistant.search.documents import Document, Source, make_document, parts_of
 from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import LONGEST_PAGE, Entry, EntryReader
 from telegram_assistant.stages.seen import words
@@ -24,34 +24,43 @@ class TextIndex:
         self._lexicon = lexicon
         self.changed = 0  # documents since it began
 
-    async def put(self, entries: Collection[Entry], *, whole: bool = True) -> None:
-        """Deleted ones too, as far as anything of them is kept: `is:deleted` finds them, and nothing else does.
-
-        `whole`: models have said what they know of the post, and nobody need wait for more.
-        """
+    async def put(self, entries: Collection[Entry]) -> None:
+        """Deleted ones too, as far as anything of them is kept: `is:deleted` finds them, and nothing else does."""
         sources = [source_of(entry) for entry in entries]
         for start in range(0, len(sources), AT_ONCE):
-            await self._put(sources[start : start + AT_ONCE], whole=whole)
+            await self._put(sources[start : start + AT_ONCE])
 
     async def put_words(self, post_ids: Sequence[UUID], reader: EntryReader) -> set[UUID]:
-        """As the posts are now, before models look at them; which of them there are."""
-        entries = await reader.of(post_ids)
-        found = set(entries)
-        while entries:
-            await self.put(entries.values(), whole=False)
-            now = await reader.of(list(entries))  # what changed meanwhile is written anew
-            entries = {id_: entry for id_, entry in now.items() if entry != entries[id_]}
+        """As the posts are now, before models look at them; which of them there are.
+
+        A document that another wrote since we looked may know more than we do: then we look again.
+        """
+        found: set[UUID] = set()
+        left = list(dict.fromkeys(post_ids))
+        while left:
+            known = await self._documents.known(left)
+            entries = await reader.of(left)
+            found |= set(entries)
+            digests = {id_: digest for id_, (digest, _) in known.items()}
+            sources = [source_of(entry) for entry in entries.values()]
+            made = await self._make([one for one in sources if digests.get(one.post_id) != one.digest], whole=False)
+            written = await self._documents.put(made, over=digests)
+            self.changed += len(written)
+            left = [document.post_id for document in made if document.post_id not in written]
         return found
 
-    async def _put(self, sources: Sequence[Source], *, whole: bool) -> None:
+    async def _put(self, sources: Sequence[Source]) -> None:
         known = await self._documents.known([source.post_id for source in sources])
-        changed = [source for source in sources if known.get(source.post_id, ("", False))[0] != source.digest]
-        if changed:
-            made = await asyncio.to_thread(lambda: [make_document(one, self._lexicon, whole=whole) for one in changed])
-            self.changed += len(await self._documents.put(made))
-        if whole:
-            same = {source.post_id: source.digest for source in sources}
-            await self._documents.complete({id_: same[id_] for id_, one in known.items() if one == (same[id_], False)})
+        same = {source.post_id: source.digest for source in sources}
+        same = {id_: digest for id_, digest in same.items() if id_ in known and known[id_][0] == digest}
+        made = await self._make([source for source in sources if source.post_id not in same], whole=True)
+        self.changed += len(await self._documents.put(made))
+        await self._documents.complete({id_: digest for id_, digest in same.items() if not known[id_][1]})
+
+    async def _make(self, sources: Sequence[Source], *, whole: bool) -> list[Document]:
+        if not sources:
+            return []
+        return await asyncio.to_thread(lambda: [make_document(one, self._lexicon, whole=whole) for one in sources])
 
 
 def source_of(entry: Entry) -> Source:

@@ -139,7 +139,7 @@ class Desk:
         self.enrichments = Enrichments(self.database)
         self.pages = Pages(self.database)
         self.pictures = Pictures(self.database)
-        self.usage = ModelUsage(self.database)
+        self.usage = ModelUsage(self.database, utc_now)
         self.steps = Steps(self.database)
         self.letters = DeadLetters(self.database)
         self.queue = MediaQueue(self.database)

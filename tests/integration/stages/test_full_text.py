@@ -22,9 +22,11 @@ from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.results import Origin, Results
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import Search
+from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.indexing import Indexes, index_posts, unindex_posts
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.search_upkeep import SearchUpkeep
+from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, drawing, photo, post
 
@@ -139,6 +141,28 @@ async def test_what_models_say_is_added_and_stays(library: Library) -> None:
     assert [row.version for row in before] == [VERSION] * 2, "the second too, though nothing was added to it"
     await library.tell_of_words(events)  # a repeat, or a worker that was late
     assert await library.desk.rows("SELECT version, xmin::text FROM search_documents ORDER BY posted_at") == before
+
+
+async def test_who_was_overtaken_takes_nothing_back(library: Library) -> None:
+    """Between its look at the post and its writing another stage brings the tags."""
+    one, desk = post(1, WEATHER), library.desk
+    await desk.save(one)
+
+    class Overtaken(EntryReader):
+        looks = 0
+
+        async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, Entry]:
+            found = await super().of(post_ids)
+            self.looks += 1
+            if self.looks == 1:
+                await index_posts([library.event(one)], indexes=library.indexes)
+            return found
+
+    reader = Overtaken(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
+    assert await library.indexes.texts.put_words([one.id, UUID(int=5)], reader) == {one.id}
+    assert reader.looks == 2
+    assert await library.found("tag:прогноз погода") == [1]
+    assert [row.version for row in await desk.rows("SELECT version FROM search_documents")] == [VERSION]
 
 
 async def test_words_of_a_deleted_post_stay_hidden(library: Library) -> None:

@@ -34,7 +34,8 @@ _COLUMNS = (
 )
 _NAMES = tuple(column.split()[0] for column in _COLUMNS)
 _NEW = ", ".join([*(f"{name} = excluded.{name}" for name in _NAMES[1:]), "changed_at = clock_timestamp()"])
-# A post that was deleted meanwhile has no document; the row is locked against it until we are done.
+# A post that was deleted meanwhile has no document; the row is locked against it until we are done. $3, where it is
+# given: only over documents that still are made from that.
 _PUT = f"""
 INSERT INTO search_documents AS d ({", ".join(_NAMES)})
 SELECT {", ".join(f"n.{name}" for name in _NAMES)}
@@ -42,7 +43,7 @@ FROM jsonb_to_recordset($1::jsonb) AS n({", ".join(_COLUMNS)})
 WHERE n.post_id IN (SELECT p.id FROM posts p WHERE p.id = ANY($2::uuid[]) FOR KEY SHARE)
 ORDER BY n.post_id
 ON CONFLICT (post_id) DO UPDATE SET {_NEW}
-WHERE d.digest IS DISTINCT FROM excluded.digest
+WHERE d.digest <> excluded.digest AND ($3::text[] IS NULL OR d.digest = $3[array_position($2::uuid[], d.post_id)])
 RETURNING post_id
 """
 _COMPLETE = f"""
@@ -101,13 +102,18 @@ class SearchDocuments:
             async with raw_transaction(self._database) as connection:
                 await connection.execute(_COMPLETE, list(digests), list(digests.values()))
 
-    async def put(self, documents: Sequence[Document]) -> set[UUID]:
-        """The posts whose documents changed. One that is gone from the posts gets none."""
+    async def put(self, documents: Sequence[Document], *, over: Mapping[UUID, str] | None = None) -> set[UUID]:
+        """The posts whose documents changed. One that is gone from the posts gets none.
+
+        `over`: what the documents that are there are made from; any other is left alone.
+        """
         if not documents:
             return set()
         rows = msgspec.json.encode(documents).decode()
+        ids = [document.post_id for document in documents]
+        former = None if over is None else [over.get(post_id, "") for post_id in ids]
         async with raw_transaction(self._database) as connection:
-            changed = await connection.fetch(_PUT, rows, [document.post_id for document in documents])
+            changed = await connection.fetch(_PUT, rows, ids, former)
         return {row["post_id"] for row in changed}
 
     async def missing(self, *, limit: int) -> list[UUID]:
