@@ -2,7 +2,7 @@
 
 The world is the same after a restart: it is made anew from its seed and the moment of its birth, and what happened
 since then happens again before the server opens. The pages that its posts link to are served beside it, on a port that
-is chosen at its birth, because the links have it in them.
+is chosen at its birth, because the links have it in them. A world keeps the edition that it was born with.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.config import Settings
 from telegram_assistant.log import get_logger
 from telegram_simulator.archive import Archive
-from telegram_simulator.generate import demo_world
+from telegram_simulator.generate import DEMO_EDITION, demo_world
 from telegram_simulator.life import Life
 from telegram_simulator.pages import HOST, Pages, free_port
 from telegram_simulator.server import Simulator
@@ -42,10 +42,10 @@ class Demo:
     def __init__(self, home: Path, *, clock: Callable[[], datetime], pages_port: int = PAGES_PORT) -> None:
         self._home = home
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        born, port = _birth(home, clock, pages_port)
+        born, port, edition = _birth(home, clock, pages_port)
         archive = Archive()
         host = LINK_HOST if port is None else f"http://{HOST}:{port}"
-        self._world = demo_world(now=born, link_host=host, archive=archive)
+        self._world = demo_world(now=born, link_host=host, archive=archive, edition=edition)
         self._life = Life(self._world, seed=1, rate=POSTS_PER_HOUR, growth=GROWTH, link_host=host, archive=archive)
         self._life.step(clock())
         self._simulator = Simulator(self._world, state_path=home / "sessions.json")
@@ -122,18 +122,24 @@ async def make_demo(home: Path, *, clock: Callable[[], datetime], pages_port: in
     return await asyncio.to_thread(lambda: Demo(home, clock=clock, pages_port=pages_port))
 
 
-def _birth(home: Path, clock: Callable[[], datetime], pages_port: int) -> tuple[datetime, int | None]:
-    """The moment of birth and the port of the pages, from the first start on. No port: it is older than pages are."""
-    born_path, port_path = home / "born.json", home / "pages.json"
-    born, port = _remembered(born_path, datetime), _remembered(port_path, int)
-    if born is None and port is None:
-        # The port before the moment: after a kill in between this is still a world with pages.
-        port = free_port(pages_port)
-        _remember(port_path, port)
+def _birth(home: Path, clock: Callable[[], datetime], pages_port: int) -> tuple[datetime, int | None, int]:
+    """The moment of birth, the port of the pages and the edition, from the first start on.
+
+    No port: it is older than pages are. No edition: it is of the first.
+    """
+    born_path, port_path, edition_path = home / "born.json", home / "pages.json", home / "edition.json"
+    born, port, edition = _remembered(born_path, datetime), _remembered(port_path, int), _remembered(edition_path, int)
     if born is None:
+        # The moment last: after a kill in between this is still a new world with pages.
+        if edition is None:
+            edition = DEMO_EDITION
+            _remember(edition_path, edition)
+        if port is None:
+            port = free_port(pages_port)
+            _remember(port_path, port)
         born = clock().replace(microsecond=0)
         _remember(born_path, born)
-    return born, port
+    return born, port, edition or 1
 
 
 def _remembered(path: Path, kind: type[T]) -> T | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from telegram_assistant.demo import make_demo, pages_in, with_telegram
+from telegram_assistant.demo_visitor import Visitor
 from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.requests import Requests
@@ -26,6 +27,8 @@ async def start_demo(runtime: Runtime) -> None:
         reference = f"@{username.lower()}"
         if await requests.get(UUID(SYSTEM_TENANT), reference) is None:
             await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), reference)
+    visitor = Visitor(runtime.database, demo.usernames, clock=runtime.clock)
+    await runtime.start_task("demo_visitor", visitor.run)
 
 
 async def join_demo(runtime: Runtime) -> None:

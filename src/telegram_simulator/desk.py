@@ -13,7 +13,7 @@ from telegram_simulator.documents import MIMES, plan_paper
 from telegram_simulator.draft import CAPTION_LIMIT, POST_LIMIT, Written
 from telegram_simulator.model import Channel, File, Forward, Kind, Message, Poll, Service
 from telegram_simulator.pictures import plan_picture
-from telegram_simulator.texts import LINK_HOST, Pen, Story, headline, new_story, pick
+from telegram_simulator.texts import LINK_HOST, Pen, Story, headline, new_story, pick, story_of
 from telegram_simulator.voices import TOPICS, Voice, album_size
 
 STORY_LIFE = timedelta(hours=30)  # after this nobody takes a story up
@@ -32,7 +32,13 @@ class Wire:
     count: int = 0
 
     def new_story(self, rng: Random, topic: str, channel_id: int, date: datetime) -> Story:
-        story = new_story(rng, topic, self.first_story + self.count, channel_id, date)
+        return self._known(new_story(rng, topic, self.first_story + self.count, channel_id, date))
+
+    def event(self, kind: str, rng: Random, channel_id: int, date: datetime) -> Story:
+        """One of the stories of what everybody talks about."""
+        return self._known(story_of(kind, rng, self.first_story + self.count, channel_id, date))
+
+    def _known(self, story: Story) -> Story:
         self.count += 1
         self.stories.append(story)
         if self.archive is not None:
@@ -67,6 +73,11 @@ class Desk:
     def write(self, at: datetime) -> list[Message]:
         """The messages of one arrival: one, or those of an album."""
         return self._kinds[self.voice.draw_kind(self.rng)](at)
+
+    def report(self, event: str, at: datetime) -> list[Message]:
+        """A post about what everybody talks about."""
+        story = self._wire.event(event, self.rng, self.channel.id, at)
+        return [self._message(at, self.pen.tell(story), story=story)]
 
     def amended(self, message: Message) -> tuple[Written, File | None]:
         """What a message becomes when its author comes back to it."""

@@ -15,7 +15,7 @@ from telegram_simulator.clock import Clock
 from telegram_simulator.desk import Wire
 from telegram_simulator.model import Channel, Message, Service, User
 from telegram_simulator.newsroom import Newsroom
-from telegram_simulator.phrasebook import phrasebook
+from telegram_simulator.phrasebook import phrasebook, plots
 from telegram_simulator.tempers import LIVES, times
 from telegram_simulator.texts import LINK_HOST, pick
 from telegram_simulator.voices import TOPICS, voice_of
@@ -39,7 +39,12 @@ GROUP_EVERY = 4  # one channel of so many has a discussion group
 DEAD_FOR = 8  # a dead channel's time began so many times earlier than the others'
 
 
+EVENT_HOURS = timedelta(hours=9)  # since an event began, up to now
+EVENT_SHARE = 0.9  # of the channels tell of it, and come back to it later
+
 DEMO_SEED = 12
+DEMO_EDITION = 2  # of the world below; whoever changes it makes another, so that older demos stay as they were
+DEMO_MESSAGES = 55.0  # of a channel
 DEMO = (
     ("Сводка дня", "svodka_dnya", "ru", "news", "round_the_clock"),
     ("Тихий код", "tikhiy_kod", "ru", "tech", "night_quiet"),
@@ -102,14 +107,19 @@ def demo_world(
     readers: int = 1,
     clock: Callable[[], datetime] | None = None,
     archive: Archive | None = None,
+    edition: int = DEMO_EDITION,
 ) -> World:
-    """The world to show around: twelve channels, two thirds of them Russian, three days of posts up to now."""
+    """The world to show around: twelve channels, two thirds of them Russian, six days of posts up to now.
+
+    Something happens on its last day. In the first edition nothing did, and the channels were three days old.
+    """
+    days, event = (3, None) if edition == 1 else (6, "comet")
     plans = [
-        Plan(title, username, language, topic, temper, 55.0, discussed=topic in ("tech", "city"))
+        Plan(title, username, language, topic, temper, DEMO_MESSAGES, discussed=topic in ("tech", "city"))
         for title, username, language, topic, temper in DEMO
     ]
     wire = Wire(link_host=link_host, archive=archive)
-    return realise(plans, seed=DEMO_SEED, wire=wire, now=now, days=3, readers=readers, clock=clock)
+    return realise(plans, seed=DEMO_SEED, wire=wire, now=now, days=days, readers=readers, clock=clock, event=event)
 
 
 def realise(
@@ -121,8 +131,9 @@ def realise(
     days: float = 14,
     readers: int = 1,
     clock: Callable[[], datetime] | None = None,
+    event: str | None = None,
 ) -> World:
-    """Make the planned channels and let their history happen up to now."""
+    """Make the planned channels and let their history happen up to now; `event`: a kind of story for its last day."""
     moment = (now or datetime.now(UTC)).replace(microsecond=0)
     world = World(now=clock or Clock(moment))
     add_readers(world, readers)
@@ -139,6 +150,8 @@ def realise(
         channel.rate = 0.0 if dead else rate
         start = moment - timedelta(days=span)
         room.open(channel, times(f"{seed}/{index}", plan.temper, rate, start, moment), f"{seed}/desk")
+    if event is not None:
+        _happen(room, event, seed, moment)
     room.run(moment)
     for channel in world.channels.values():
         voice = voice_of(channel)
@@ -146,6 +159,20 @@ def realise(
             if not channel.group:
                 grow_to(world, channel, message, voice, moment)
     return world
+
+
+def _happen(room: Newsroom, event: str, seed: int, moment: datetime) -> None:
+    """Those who write about such things tell of it first."""
+    rng = Random(f"{seed}/{event}")
+    channels = [channel for channel in room.world.channels.values() if not channel.group]
+    channels.sort(key=lambda channel: (channel.topic != plots()[event].topic, rng.random()))
+    tellers = channels[: round(EVENT_SHARE * len(channels))]
+    began = moment - EVENT_HOURS
+    for number, channel in enumerate(tellers):
+        at = began + EVENT_HOURS * ((number + rng.random()) / len(tellers)) ** 1.5
+        again = at + (moment - at) * rng.uniform(0.3, 1.0)
+        room.send(channel, event, at.replace(microsecond=0), f"{seed}/{event}")
+        room.send(channel, event, again.replace(microsecond=0), f"{seed}/{event}/again")
 
 
 def add_readers(world: World, readers: int) -> list[User]:

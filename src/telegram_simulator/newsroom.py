@@ -51,6 +51,11 @@ class Newsroom:
         desk.recent.extend(list(channel.messages)[-10:])
         self._expect(desk, arrivals)
 
+    def send(self, channel: Channel, event: str, at: datetime, seed: str) -> None:
+        """Let a channel report an event, besides whatever else it posts."""
+        desk = Desk(channel, voice_of(channel), Random(f"{seed}/{channel.id}"), self.wire)
+        self.later(at, partial(self._report, desk, event))
+
     def later(self, at: datetime, action: Action) -> None:
         """Put something on the agenda."""
         self._entries += 1
@@ -89,6 +94,12 @@ class Newsroom:
             self._arrived(desk, messages, arrivals, at)
             return
         self._post_items(desk, messages, 0, arrivals, at)
+
+    def _report(self, desk: Desk, event: str, at: datetime) -> None:
+        self.arrivals += 1
+        messages = desk.report(event, at)
+        self._post(desk, messages[0])
+        self._plan_changes(desk, messages, at)
 
     def _post_items(
         self, desk: Desk, messages: list[Message], index: int, arrivals: Iterator[datetime], at: datetime

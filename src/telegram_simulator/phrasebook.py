@@ -82,6 +82,7 @@ class Plot:
     words: dict[str, tuple[str, int]]  # fact -> word list and how many words that has
     counts: dict[str, tuple[int, int]]
     shares: dict[str, tuple[float, float]]
+    event: bool = False  # it does not happen by itself
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -98,6 +99,7 @@ def plots() -> dict[str, Plot]:
             words={f: (v, sizes[v]) for f, v in raw["facts"].items() if isinstance(v, str)},
             counts={f: (v[0], v[1]) for f, v in raw["facts"].items() if isinstance(v[0], int)},
             shares={f: (v[0], v[1]) for f, v in raw["facts"].items() if isinstance(v[0], float)},
+            event=raw.get("event", False),
         )
         for kind, raw in _read("stories").items()
     }

@@ -36,7 +36,12 @@ def pick(rng: Random, options: Sequence[T]) -> T:
 
 def new_story(rng: Random, topic: str, story_id: int, channel_id: int, date: datetime) -> Story:
     """Make up a story of a topic."""
-    kind = pick(rng, [name for name, plot in plots().items() if plot.topic == topic])
+    kind = pick(rng, [name for name, plot in plots().items() if plot.topic == topic and not plot.event])
+    return story_of(kind, rng, story_id, channel_id, date)
+
+
+def story_of(kind: str, rng: Random, story_id: int, channel_id: int, date: datetime) -> Story:
+    """Make up the facts of a story."""
     plot = plots()[kind]
     facts: Facts = {}
     used: set[tuple[str, int]] = set()
@@ -50,7 +55,7 @@ def new_story(rng: Random, topic: str, story_id: int, channel_id: int, date: dat
         facts[fact] = rng.randint(*count_range)
     for fact, share_range in plot.shares.items():
         facts[fact] = round(rng.uniform(*share_range), 1)
-    return Story(story_id, kind, topic, facts, channel_id, date, {channel_id})
+    return Story(story_id, kind, plot.topic, facts, channel_id, date, {channel_id})
 
 
 def headline(story: Story, language: str, rng: Random) -> str:

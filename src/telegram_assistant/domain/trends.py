@@ -91,6 +91,11 @@ class Background:
         """Of the past that there is."""
         return sum(total > 0 for total in self.totals[1:])
 
+    @property
+    def reach(self) -> int:
+        """How many days back the past begins."""
+        return max((back for back, total in enumerate(self.totals) if total), default=0)
+
     def clumps(self, mentions: int) -> float:
         """Of subjects that were about as common; of rare ones for one that was never told of."""
         own = level(mentions)

@@ -74,7 +74,7 @@ async def find_trends(database: AsyncEngine, tenant_id: UUID, moment: datetime, 
         if sure := confirm(burst, told, background, least_score=least):
             confirmed.append((sure, told))
     found = gather(confirmed, least_alone=LEAST_ALONE + more)
-    return await Trends(database).save(Look(tenant_id, window, state, background.days), found)
+    return await Trends(database).save(Look(tenant_id, window, state, background.days, background.reach), found)
 
 
 def sources_of(posts: Mapping[UUID, Mention]) -> dict[UUID, UUID]:

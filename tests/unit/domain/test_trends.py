@@ -168,6 +168,12 @@ def test_a_short_past_makes_careful() -> None:
     assert judge(series(20), two) is not None
 
 
+def test_the_past_reaches_back_to_its_first_day() -> None:
+    away = Background((9, 9, 0, 0, 9, *(0,) * (BASELINE_DAYS - 4)), 500, {})
+    assert (away.days, away.reach) == (2, 4)
+    assert Background((0,) * (BASELINE_DAYS + 1), 0, {}).reach == 0
+
+
 def test_an_empty_window_is_no_trouble() -> None:
     assert judge(series(0), Background((0, *EVEN[1:]), 0, {})) is None
     assert judge(series(9), Background((0,) * (BASELINE_DAYS + 1), 0, {})) is None

@@ -12,7 +12,7 @@ from telegram_simulator.article import article_html, write_article
 from telegram_simulator.draft import Draft
 from telegram_simulator.model import Channel
 from telegram_simulator.phrasebook import LANGUAGES, phrasebook, plots
-from telegram_simulator.texts import Story, new_story
+from telegram_simulator.texts import Story, new_story, story_of
 from telegram_simulator.voices import TOPICS
 
 pytestmark = pytest.mark.unit
@@ -29,6 +29,7 @@ def stories() -> list[Story]:
     """At least one of every kind."""
     rng = Random(5)
     made = [new_story(rng, topic, number, 1, NOW) for topic in TOPICS for number in range(30)]
+    made += [story_of(kind, rng, 1000, 1, NOW) for kind, plot in plots().items() if plot.event]
     assert {story.kind for story in made} == plots().keys()
     return made
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from telegram_simulator.draft import CAPTION_LIMIT, POST_LIMIT, Draft, clip, shifted, units
 from telegram_simulator.model import Channel, Entity
 from telegram_simulator.phrasebook import LANGUAGES, phrasebook, plots
-from telegram_simulator.texts import Pen, Story, headline, link_to, new_story
+from telegram_simulator.texts import Pen, Story, headline, link_to, new_story, story_of
 from telegram_simulator.voices import TOPICS, voice_of
 
 pytestmark = pytest.mark.unit
@@ -84,8 +84,8 @@ def test_shifted_entities_still_cut_the_same_words() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("topic", TOPICS)
 def test_every_story_can_be_told(language: str, topic: str) -> None:
-    for number in range(40):
-        told = story(number, topic)
+    events = [story_of(kind, seeded(1), 1, 1, NOW) for kind, plot in plots().items() if plot.event]
+    for number, told in enumerate([*(story(number, topic) for number in range(40)), *events]):
         text, entities = pen(number, topic=topic, language=language).tell(told, caption=True)
         assert text == text.strip()
         assert units(text) <= CAPTION_LIMIT

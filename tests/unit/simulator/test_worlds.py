@@ -8,19 +8,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from random import Random
 
 import pytest
 
+from telegram_simulator.archive import Archive
 from telegram_simulator.draft import CAPTION_LIMIT, POST_LIMIT, units
-from telegram_simulator.generate import PASSWORD, TEMPERS, build_world, demo_world
+from telegram_simulator.generate import EVENT_HOURS, PASSWORD, TEMPERS, build_world, demo_world
 from telegram_simulator.model import Channel, Kind, Message
+from telegram_simulator.phrasebook import plots
+from telegram_simulator.texts import new_story
 from telegram_simulator.truth import truth_of
+from telegram_simulator.voices import TOPICS
 from telegram_simulator.world import World
 
 pytestmark = pytest.mark.unit
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 HOST = "http://pages.test"
+FIRST_EDITION = "defc86b08dd04aec01b4dd7e544239cbd08deb611992e60782ef3b43b481c69d"
 
 
 @pytest.fixture(scope="module")
@@ -294,3 +300,44 @@ def test_the_demo_world_is_fit_to_be_shown() -> None:
     newest = max(m.date for channel in broadcasts for m in channel.messages.values())
     assert NOW - newest < timedelta(hours=3)
     assert sum(m.file is not None for channel in broadcasts for m in channel.messages.values()) > 100
+
+
+def test_demos_of_the_first_edition_stay_as_they_were() -> None:
+    """They are made anew at each start, and posts of theirs are stored: this must not change."""
+    former = demo_world(now=NOW, edition=1)
+    told = [
+        (channel.id, message.id, message.date.isoformat(), message.text)
+        for channel in former.channels.values()
+        for message in channel.messages.values()
+    ]
+    assert hashlib.sha256(json.dumps(told).encode()).hexdigest() == FIRST_EDITION
+
+
+@pytest.mark.parametrize("hours", [0, 7, 15])
+def test_on_the_last_day_of_the_demo_something_happens(hours: int) -> None:
+    now = NOW + timedelta(hours=hours)
+    archive = Archive()
+    world = demo_world(now=now, archive=archive)
+    broadcasts = [channel for channel in world.channels.values() if not channel.group]
+    assert min(m.date for c in broadcasts for m in c.messages.values() if not m.service) < now - timedelta(days=5)
+    tellings = [
+        (message.date, channel)
+        for channel in broadcasts
+        for message in channel.messages.values()
+        if message.story and not message.forward
+        if (story := archive.get(message.story)) and story.kind == "comet"
+    ]
+    told = sorted(tellings, key=lambda telling: telling[0])
+    assert len({channel.id for _, channel in told}) >= 9
+    assert len(told) >= 15
+    assert told[0][0] >= now - EVENT_HOURS
+    assert told[0][1].topic == "science"
+
+
+def test_events_happen_only_where_they_are_asked_for() -> None:
+    archive = Archive()
+    rng = Random(3)
+    kinds = {new_story(rng, topic, n, 1, NOW).kind for n in range(60) for topic in TOPICS}
+    assert kinds == {kind for kind, plot in plots().items() if not plot.event}
+    demo_world(now=NOW, archive=archive, edition=1)
+    assert "comet" not in {story.kind for story in archive.newest(10_000)}

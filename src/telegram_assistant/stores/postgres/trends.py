@@ -73,6 +73,7 @@ class Look:
     window: Window
     state: State
     baseline_days: int
+    reach: int  # days back: before those nothing is known, which is not the same as nothing told
 
 
 class Trends:
@@ -180,7 +181,7 @@ def _values(look: Look, trend: Trend, event: Known | None) -> dict[str, Any]:
         "mentions": main.mentions,
         "expected": main.expected,
         "channels": trend.channels,
-        "counts": list(reversed(main.counts[:SHOWN_DAYS])),
+        "counts": list(reversed(main.counts[: min(SHOWN_DAYS, look.reach + 1)])),
         "days": look.baseline_days,
         "start": look.window.start,
         "end": look.window.end,
