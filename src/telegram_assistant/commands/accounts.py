@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from telegram_assistant.commands.session import with_runtime
 from telegram_assistant.config import load_settings
@@ -48,21 +49,26 @@ def login(
     with_runtime(work)
 
 
-@app.command("list")
+@app.command("list", epilog="Example: tga accounts list")
 def list_() -> None:
     """Show the accounts, how they are, and until when Telegram makes them wait."""
 
     async def work(runtime: Runtime) -> None:
         table = Table("id", "name", "state", "waits", "error")
         for account in await open_accounts(runtime).all():
-            waits = ", ".join(f"{method} until {until:%H:%M:%S} UTC" for method, until in account.floods.items())
-            table.add_row(account.id, account.name, account.status, waits, account.last_error or "")
+            waits = ", ".join(
+                f"{method} until {until:%Y-%m-%d %H:%M:%S} UTC"
+                for method, until in account.floods.items()
+                if until > runtime.clock()
+            )
+            # Text, not str: a name may hold brackets, which are markup to the table.
+            table.add_row(account.id, Text(account.name), account.status, waits, Text(account.last_error or ""))
         console.print(table if table.row_count else "No accounts yet: tga login")
 
     with_runtime(work)
 
 
-@app.command()
+@app.command(epilog="Example: tga accounts remove 0b9c0b5e-2f0d-5c3a-8d7e-51f3c6a4e922")
 def remove(account: Annotated[str, typer.Argument(help="Id, as `tga accounts list` shows it.", metavar="ID")]) -> None:
     """Forget an account and its session. Its channels are read by the others."""
 

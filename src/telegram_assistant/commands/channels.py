@@ -70,7 +70,7 @@ async def _answer(requests: Requests, reference: str) -> str:
     return f"{reference}: noted; it will be looked up when the assistant runs (make run)"
 
 
-@app.command("list")
+@app.command("list", epilog="Example: tga channels list --json")
 def list_(as_json: AsJson = False) -> None:
     """Show every channel with its coverage, its errors, and the wishes that are still open."""
 
@@ -115,7 +115,7 @@ def list_(as_json: AsJson = False) -> None:
     with_runtime(work)
 
 
-@app.command()
+@app.command(epilog="Example: tga channels remove @durov")
 def remove(channel: Reference) -> None:
     """Stop watching a channel; what was captured stays."""
 
@@ -130,7 +130,7 @@ def remove(channel: Reference) -> None:
     with_runtime(work)
 
 
-@app.command()
+@app.command(epilog="Example: tga channels revive @durov")
 def revive(channel: Reference) -> None:
     """Try a channel again that was given up (state `dead`), or watch a removed one again."""
 
@@ -171,7 +171,9 @@ def comments(channel: Reference, switch: Annotated[str, typer.Argument(help="on 
         found = await find(Channels(runtime.database), channel)
         await Comments(runtime.database).switch(found.id, on=switch == "on")
         console.print(
-            f"{found.shown}: comments are {'read' if switch == 'on' else 'not read'} from now on", highlight=False
+            f"{found.shown}: comments are {'read' if switch == 'on' else 'not read'} from now on",
+            highlight=False,
+            markup=False,
         )
 
     with_runtime(work)
@@ -183,18 +185,23 @@ def parse(channel: Reference) -> None:
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         before = await find(channels, channel)
-        await channels.make_due(datetime.now(UTC), before.id)
+        if not await channels.make_due(datetime.now(UTC), before.id):
+            raise Fatal(f"{before.shown} is not watched any more: tga channels revive {channel}")
         for _ in range(int(PATIENCE_SECONDS / POLL_SECONDS)):
             now = await find(channels, channel)
             if now.last_success_at != before.last_success_at:
                 ledger = await channels.ledger(now.id)
-                console.print(
-                    f"{now.shown}: visited, {ledger.captured} posts, {ledger.unknown} ids unknown", highlight=False
-                )
+                said = f"{now.shown}: visited, {ledger.captured} posts, {ledger.unknown} ids unknown"
+                console.print(said, highlight=False, markup=False)
                 return
             if now.last_error_at != before.last_error_at:
                 raise Fatal(f"{now.shown}: {now.last_error}")
             await asyncio.sleep(POLL_SECONDS)
+        if now.next_visit_at is not None and now.next_visit_at > datetime.now(UTC):
+            raise Fatal(
+                f"{before.shown}: the visit was put off until {now.next_visit_at:%Y-%m-%d %H:%M:%S} UTC, because"
+                " Telegram makes the accounts wait: tga accounts list"
+            )
         raise Fatal(
             f"{before.shown}: nobody visited it within {PATIENCE_SECONDS:.0f} s; is the assistant running (make run)?"
         )
@@ -220,6 +227,7 @@ def audit(channel: Reference) -> None:
             f"{found.shown}: {finding.audited} ids read again; repaired: {finding.missing} missing,"
             f" {finding.edited} edited, {finding.deleted} deleted",
             highlight=False,
+            markup=False,
         )
 
     with_runtime(work)
@@ -249,7 +257,7 @@ def ledger(channel: Reference, as_json: AsJson = False) -> None:
             return
         table = Table("what", "ids", show_header=False)
         for name, value in values.items():
-            table.add_row(name.replace("_", " "), str(value))
+            table.add_row(name.replace("_", " "), Text(str(value)))
         console.print(table)
 
     with_runtime(work)
@@ -276,7 +284,7 @@ def backfill(
 
 
 async def _watch_backfill(channels: Channels, channel: Channel) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task(channel.shown, total=None)
         quiet = 0.0
@@ -292,7 +300,10 @@ async def _watch_backfill(channels: Channels, channel: Channel) -> None:
             last = state.unknown
             await asyncio.sleep(POLL_SECONDS)
     console.print(
-        "No progress for a minute. It goes on when the assistant runs (make run): tga ledger shows how far it is."
+        f"No progress for a minute, {last} ids are still unknown. It goes on while the assistant runs (make run);"
+        f" the log says which messages cannot be read, and tga ledger {channel.shown} how far it is.",
+        highlight=False,
+        markup=False,
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_ITEMS = 10
 SETTLE_AFTER = timedelta(seconds=10)
+PARTIAL_AFTER = timedelta(hours=1)  # an id next to it that nobody can read must not keep it back for ever
 
 _ALBUM_NAMESPACE = uuid.UUID("0b9c0b5e-2f0d-5c3a-8d7e-51f3c6a4e922")
 _VIDEO = frozenset({MediaKind.VIDEO, MediaKind.ANIMATION, MediaKind.VIDEO_NOTE})

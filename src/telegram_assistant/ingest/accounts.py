@@ -201,8 +201,8 @@ class AccountPool:
         else:
             return None
         able = [seat.id for seat in self._roster.usable if channel is not None and seat.id in channel.access_hash]
-        if channel is None or not able:
-            return None
+        if channel is None or not able or channel.status != "active":
+            return None  # what nobody visits may have lost its name to another
         info = ChannelInfo(
             id=channel.id,
             title=channel.title,

@@ -12,7 +12,7 @@ from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
-from telegram_assistant.errors import AssistantError
+from telegram_assistant.errors import AssistantError, Skip
 from telegram_assistant.ingest.holes import Filled, HoleFiller
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.parser import LOW_WATERMARK_TTL
@@ -119,6 +119,9 @@ class Backfill:
             self._not_before[channel.id] = loop.time() + wait
             BACKFILL_JOBS.labels(channel.id, "failed").inc()
             log.warning("backfill_failed", channel=channel.shown, reason=str(exc), again_in=round(wait))
+            return False
+        except Skip as exc:
+            log.info("backfill_ended", channel=channel.shown, reason=str(exc))
             return False
         finally:
             await lock.release()

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.ingest.visits import Accounts
@@ -56,8 +57,8 @@ class CommentReader:
                 source, peer = await self._accounts.reader(channel, priority=Priority.REFRESH)
                 group_id = channel.linked_id or await self._find_group(channel, source, peer)
                 for thread in threads if group_id else ():
-                    found += await self._read_thread(group_id, source, peer, thread)
-        except SourceError as exc:
+                    found += await self._read_thread(channel, source, peer, thread)
+        except (SourceError, Skip) as exc:
             log.warning("comments_failed", channel=channel.shown, reason=str(exc))
         return found
 
@@ -70,12 +71,15 @@ class CommentReader:
         await self._store.add_group(info.linked_id, channel)
         return info.linked_id
 
-    async def _read_thread(self, group_id: int, source: Source, peer: Peer, thread: Thread) -> int:
+    async def _read_thread(self, channel: Channel, source: Source, peer: Peer, thread: Thread) -> int:
         after_id, found = thread.after_id, 0
         while True:
             page = await source.comments_after(peer, thread.message_id, after_id)
             if page.posts:
                 ids = [post.message_id for post in page.posts]
+                group_id = page.posts[0].channel_id
+                if group_id != channel.linked_id:  # its owner chose another group meanwhile
+                    await self._store.add_group(group_id, channel)
                 # Between two comments of a thread lie those of others: only what was seen is proven.
                 saved = await self._saver.save(
                     Reading(channel_id=group_id, posts=page.posts, proven=Coverage.of_ids(ids), newest_id=max(ids))

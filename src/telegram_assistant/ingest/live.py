@@ -74,10 +74,12 @@ class LiveReaders:
             await asyncio.gather(*listeners.values(), return_exceptions=True)
 
     async def _listen(self, account_id: str, task: Task) -> None:
-        """Until it fails; then everything is visited again, for nobody knows what was missed."""
+        """Until it fails. What was missed meanwhile is read again once it listens: that is the first it hears.
+
+        Not before: an account that cannot connect would have everything read again with each attempt.
+        """
         try:
             source = await self._accounts.live(account_id)
-            await self._look_again(None)
             await self._take_all(source, task)
         except* SourceError as group:
             log.warning("live_interrupted", account=account_id, reason="; ".join(str(exc) for exc in group.exceptions))

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from telegram_assistant.domain.ledger import Coverage, page_proves
 from telegram_assistant.ingest.saver import Reading
-from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source
+from telegram_assistant.ingest.source import PAGE_LIMIT, Name, Page, Peer, Source
 
 PAGES_TOGETHER = 10
 WAIT_SECONDS = 0.25  # for the next page; what was read must not get old in memory
@@ -26,6 +26,7 @@ class Stretch:
     reading: Reading
     pages: int = 1
     unreadable: tuple[int, ...] = field(default=())
+    name: Name | None = None
 
     def __add__(self, later: Stretch) -> Stretch:
         reading = replace(
@@ -36,7 +37,8 @@ class Stretch:
             newest_id=max(self.reading.newest_id, later.reading.newest_id),
             asked_at=self.reading.asked_at,  # what changed since then may be newer
         )
-        return Stretch(reading, self.pages + later.pages, self.unreadable + later.unreadable)
+        unreadable = self.unreadable + later.unreadable
+        return Stretch(reading, self.pages + later.pages, unreadable, later.name or self.name)
 
 
 async def read_on(
@@ -98,4 +100,4 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
         asked_at=asked_at,
         looked_at=Coverage.of((after_id + 1, last + 1)).subtract(Coverage.of_ids(page.unreadable)),
     )
-    return Stretch(reading, unreadable=page.unreadable)
+    return Stretch(reading, unreadable=page.unreadable, name=page.name)

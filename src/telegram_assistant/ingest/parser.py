@@ -14,20 +14,24 @@ from redis.asyncio import Redis
 
 from telegram_assistant.domain.modes import Mode, first_visit_since
 from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
+from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.border import between_albums
 from telegram_assistant.ingest.pages import Stretch, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
-from telegram_assistant.ingest.source import Peer, Source
+from telegram_assistant.ingest.source import Name, Peer, Source, SourceError
 from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import HWM_AGE, INTERARRIVAL, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
 from telegram_assistant.names import interarrival_stats, low_watermark, parse_hwm
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.redis import time_from_text, time_to_text
 
 LOW_WATERMARK_TTL = timedelta(days=1)
+
+log = get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -41,11 +45,13 @@ class Parsed:
     newest_at: datetime | None = None
     albums_open: int = 0
     unreadable: list[int] = field(default_factory=list)
+    name: Name | None = None  # what the channel is called now
     refreshed: tuple[str, ...] = ()  # the windows of domain.refresh that were read again
 
     def add(self, stretch: Stretch, saved: Saved) -> None:
         self.pages += stretch.pages
         self.unreadable += stretch.unreadable
+        self.name = stretch.name or self.name
         self.new += len(saved.new)
         self.edited += len(saved.edited)
         self.deleted += len(saved.deleted)
@@ -94,16 +100,36 @@ class ChannelParser:
         async with aclosing(stretches):
             async for stretch in stretches:
                 saved = await self._saver.save(stretch.reading)
-                if saved.absent:  # deleted, or left out
-                    _, again = await look_at(
-                        self._saver, source, peer, saved.absent, clock=self._clock, before_page=before_page
-                    )
-                    saved.add(again)
+                if saved.absent and not await self._look_again(source, peer, saved, before_page):
+                    parsed.refreshed = ()  # these windows are not done with: the next visit reads them once more
                 parsed.add(stretch, saved)
                 arrived_at = observe_intervals(channel.id, arrived_at, saved)
                 await self._count(channel, stretch.reading, saved, mode)
+        if parsed.name is not None and parsed.name != Name(channel.title, channel.username):
+            await self._rename(channel, parsed.name)
         await self._finished(channel, since)
         return parsed
+
+    async def _rename(self, channel: Channel, name: Name) -> None:
+        """Addresses of posts have the username in them, and a name that was given up may be another channel's now."""
+        await self._channels.rename(channel.id, name.title, name.username)
+        log.info("channel_renamed", title=name.title, username=name.username)
+
+    async def _look_again(
+        self, source: Source, peer: Peer, saved: Saved, before_page: Callable[[], Awaitable[None]]
+    ) -> bool:
+        """Were they deleted, or only left out? Who must wait before asking that can still read what is new."""
+        try:
+            _, again = await look_at(
+                self._saver, source, peer, saved.absent, clock=self._clock, before_page=before_page
+            )
+        except SourceError as exc:
+            if exc.failure is not Failure.FLOOD:
+                raise
+            log.warning("second_look_postponed", ids=len(saved.absent), reason=str(exc))
+            return False
+        saved.add(again)
+        return True
 
     async def _since(self, channel: Channel) -> tuple[datetime, Window | None]:
         """From when on this visit reads: a first one looks back a day, later ones overlap with what was read.

@@ -13,9 +13,10 @@ from datetime import datetime
 from time import perf_counter
 from uuid import UUID, uuid4
 
+from msgspec import to_builtins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.album import MAX_ITEMS, SETTLE_AFTER, album_is_settled
+from telegram_assistant.domain.album import MAX_ITEMS, PARTIAL_AFTER, SETTLE_AFTER, album_is_settled
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, post_id
@@ -84,6 +85,7 @@ class Changes:
     channel_id: int
     saved: Saved = field(default_factory=Saved)
     counters: list[tuple[UUID, Counters]] = field(default_factory=list)
+    polls: list[Post] = field(default_factory=list)  # whose votes changed
     pinned: list[UUID] = field(default_factory=list)
     unpinned: list[UUID] = field(default_factory=list)
     groups_of_deleted: set[int] = field(default_factory=set)
@@ -104,6 +106,8 @@ def compare(reading: Reading, stored: dict[int, Stored]) -> Changes:
             saved.edited.append(post)
         if known.counters != post.counters:
             changes.counters.append((post.id, post.counters))
+        if post.poll is not None and known.poll != to_builtins(post.poll):
+            changes.polls.append(post)
         if known.pinned != post.pinned:
             (changes.pinned if post.pinned else changes.unpinned).append(post.id)
     present = {post.message_id for post in reading.posts}
@@ -142,7 +146,7 @@ class Saver:
         async with raw_transaction(self._database) as connection:
             channel = await channels.lock_channel(connection, reading.channel_id)
             if channel is None:
-                raise Skip(f"channel {reading.channel_id} is not in the database any more")
+                raise Skip(f"channel {reading.channel_id} is not watched any more")
             changes = compare(reading, await self._stored(connection, reading, channel.coverage))
             await self._leave_newer(connection, reading, changes)
             saved = changes.saved
@@ -225,6 +229,8 @@ class Saver:
             await posts.replace_posts(connection, saved.edited, now)
         if changes.counters:
             await posts.update_counters(connection, changes.counters, now)
+        if changes.polls:
+            await posts.update_details(connection, changes.polls)
         for ids, pinned in ((changes.pinned, True), (changes.unpinned, False)):
             if ids:
                 await posts.set_pinned(connection, ids, pinned=pinned)
@@ -256,6 +262,8 @@ class Saver:
             album.id
             for album in waiting
             if album_is_settled(album.message_ids, top, seen, last_posted_at=album.last_posted_at, now=now)
+            # What is told now is told again when it grows.
+            or (album.known_since is not None and now - album.known_since >= PARTIAL_AFTER)
         ]
         # Those that wait for a hole to be filled are not helped by a visit.
         saved.albums_open = sum(

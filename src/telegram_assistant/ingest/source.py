@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -48,12 +48,21 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class Name:
+    """What a channel is called now: its owner may change both at any time."""
+
+    title: str
+    username: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Messages in ascending order of their ids. `reached_end`: at that moment there was nothing newer."""
 
     posts: tuple[Post, ...]
     reached_end: bool
     unreadable: tuple[int, ...] = ()  # ids of messages that exist but could not be understood; each was logged
+    name: Name | None = field(default=None, compare=False)  # of the channel, where the answer told it
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +129,8 @@ class Source(Protocol):
         ...
 
     def updates(self) -> AsyncIterator[LiveUpdate]:
-        """Live updates of the channels that this account has joined; ends only by cancellation or SourceError."""
+        """Live updates of the channels that this account has joined; ends only by cancellation or SourceError.
+
+        The first is Interrupted(None), as soon as it listens: what happened before is not known.
+        """
         ...

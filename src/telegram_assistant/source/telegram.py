@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
 
@@ -19,11 +20,12 @@ from telegram_assistant.ingest.source import (
     ChannelInfo,
     Interrupted,
     LiveUpdate,
+    Name,
     Page,
     Peer,
     SourceError,
 )
-from telegram_assistant.source.telegram_channels import full_channel, invited_channel, resolved_channel
+from telegram_assistant.source.telegram_channels import full_channel, invited_channel, name_in, resolved_channel
 from telegram_assistant.source.telegram_client import AccountInfo, account_of, allowed_method
 from telegram_assistant.source.telegram_errors import FileElsewhere, NoSuchMessage, UnreadableAnswer, translated
 from telegram_assistant.source.telegram_files import PIECE, read_file
@@ -105,11 +107,17 @@ class TelegramSource:
         return full_channel(await self._ask(functions.channels.GetFullChannelRequest(_channel(peer))), peer)
 
     async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
-        async def ask(after: int, count: int, also_that: bool) -> Any:
-            window = _oldest_after(after, count, also_that=also_that)
-            return await self._ask(functions.messages.GetHistoryRequest(_peer(peer), **window))
+        name: Name | None = None
 
-        return await read_page(ask, self._ids_asker(peer), after_id, limit)
+        async def ask(after: int, count: int, also_that: bool) -> Any:
+            nonlocal name
+            window = _oldest_after(after, count, also_that=also_that)
+            answer = await self._ask(functions.messages.GetHistoryRequest(_peer(peer), **window))
+            name = name_in(answer.chats, peer.channel_id) or name
+            return answer
+
+        page = await read_page(ask, self._ids_asker(peer), after_id, limit)
+        return replace(page, name=name)
 
     async def comments_after(self, peer: Peer, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         async def ask(after: int, count: int, also_that: bool) -> Any:

@@ -10,7 +10,7 @@ from telethon.tl import types
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.ingest.source import ChannelInfo, Peer, SourceError
+from telegram_assistant.ingest.source import ChannelInfo, Name, Peer, SourceError
 
 
 def resolved_channel(answer: Any, ref: ChannelRef) -> ChannelInfo:
@@ -71,6 +71,14 @@ def channel_info(
         subscribers=subscribers if subscribers is not None else chat.participants_count,
         linked_id=linked_id,
     )
+
+
+def name_in(chats: Iterable[Any], channel_id: int) -> Name | None:
+    """What the channel is called, if an answer describes it fully."""
+    for chat in chats:
+        if isinstance(chat, types.Channel) and chat.id == channel_id and not chat.min:
+            return Name(clean_text(chat.title), _username(chat))
+    return None
 
 
 def _chat(chats: Iterable[Any], channel_id: int, called: str) -> Any:

@@ -154,7 +154,7 @@ def to_post(message: Any, names: Mapping[int, str] = _NOBODY) -> Post:
 def _text_of(message: Any) -> tuple[str, tuple[Entity, ...]]:
     text = message.message or ""
     entities = tuple([_entity(entity) for entity in message.entities]) if message.entities else ()
-    # Telethon decoded it from UTF-8, so of all that is cleaned away only NULs can be there.
+    # Telethon decoded it from UTF-8, so of all that is cleaned away only NULs can be there. Entities are clean by now.
     return clean_message(text, entities) if "\0" in text else (text, entities)
 
 
@@ -162,13 +162,13 @@ def _entity(entity: Any) -> Entity:
     found = type(entity)
     kind = _ENTITIES.get(found, _OTHER)
     if kind is _TEXT_URL:
-        return Entity(kind, entity.offset, entity.length, entity.url)
+        return Entity(kind, entity.offset, entity.length, clean_text(entity.url))
     name = _DETAILS.get(found)
     if name is None:
         return Entity(kind, entity.offset, entity.length)
     detail = getattr(entity, name)
     detail = getattr(detail, "user_id", detail)  # of an InputUser
-    return Entity(kind, entity.offset, entity.length, detail=str(detail) if detail else None)
+    return Entity(kind, entity.offset, entity.length, detail=clean_text(str(detail)) if detail else None)
 
 
 def _links_elsewhere(media: Any, rich: Any) -> tuple[Link, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from telegram_assistant.names import ALBUMS_PARSED
+from telegram_simulator.envelope import Raw
+from telegram_simulator.render import Rendered
 
 pytestmark = pytest.mark.e2e
 
@@ -116,3 +119,30 @@ async def test_an_album_that_loses_items_is_told_again_and_goes_with_the_last(
     town.world.delete(news, [items[0].id, items[2].id])
     await store.captured(news)
     assert await albums(store) == []
+
+
+async def test_lesson_20_a_message_that_nobody_can_read_keeps_no_album_back(
+    town: Town, store: Store, capture: Capture
+) -> None:
+    """The unknown id beside it might be an item: the album waits a while, and is told as it is."""
+    news = town.open("daily_news", 20)
+    town.album(news, 3, at=ago(minutes=5))
+    strange = town.say(news, "Of a type that no client knows", at=ago(minutes=4))
+    raw = Raw(struct.pack("<I", 0xDEADBEEF) + bytes(64))
+    spoilt = Rendered(raw, strange.changes, frozenset(), frozenset())
+    town.sim._backend.render._messages.setdefault(news.id, {})[strange.id] = spoilt
+    for _ in range(12):
+        town.say(news, at=ago(minutes=3))
+    await store.watch(news)
+    await capture.start()
+
+    async def kept() -> bool:
+        return await albums(store) == [(3, 3, 0)]
+
+    await store.until(kept, "the album is stored, and may lack an item")
+    await store.change("UPDATE media_groups SET created_at = now() - interval '1 hour'")
+
+    async def told() -> bool:
+        return [event.items_count for event in await store.events(ALBUMS_PARSED)] == [3]
+
+    await store.until(told, "it is told")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -149,3 +150,38 @@ async def test_backfill_reads_as_far_as_one_asks(town: Town, store: Store, machi
     told = await machine.json("ledger", "@old_news")
     assert (told["not_requested"], told["captured"], told["empty"]) == (0, 860, 40)
     assert "either --since" in await machine.tga("backfill", "@old_news", code=1)
+
+
+async def test_what_a_stranger_called_a_channel_breaks_no_command(town: Town, store: Store, machine: Machine) -> None:
+    club = town.open(None, 4, private=True, members={1001}, invite="AbCdEf0123456789")
+    club.title = "Club [/b]"
+    await store.watch(club)
+    await machine.start()
+    await store.captured(club)
+    reference = str(club.id)
+    assert "Club [/b]" in await machine.tga("parse", reference)
+    assert "Club [/b]" in await machine.tga("ledger", reference)
+    assert "Club [/b]" in await machine.tga("audit", reference)
+    assert "Club [/b]" in await machine.tga("backfill", reference, "--all")
+    assert "Club [/b]" in await machine.tga("channels", "comments", reference, "off")
+    await machine.tga("channels", "remove", reference)
+    assert f"tga channels revive {reference}" in await machine.tga("parse", reference, code=1)
+
+
+async def test_accounts_wait_no_longer_than_they_must(town: Town, store: Store, machine: Machine) -> None:
+    news = town.open("daily_news", 4)
+    await store.watch(news)
+    await machine.start()
+    await store.captured(news)
+    over, ahead = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=1)
+    floods = {"messages.getHistory": over.isoformat(), "upload.getFile": ahead.isoformat()}
+    await store.change(
+        "UPDATE telegram_accounts SET name = 'Ann [/x]', floods = CAST(:floods AS jsonb)", floods=json.dumps(floods)
+    )
+    shown = await machine.tga("accounts", "list")
+    assert "Ann [/x]" in shown
+    assert f"upload.getFile until {ahead:%Y-%m-%d}" in shown
+    assert "getHistory" not in shown, "that one is over"
+    refused = await machine.tga("accounts", "remove", "no-such-id", code=1)
+    assert "There is no account no-such-id" in refused
+    assert "Traceback" not in refused

@@ -188,3 +188,14 @@ async def test_a_hole_that_stays_is_not_called_filled(desk: Desk) -> None:
     assert (await desk.ledger()).unknown == 9
     desk.sim.faults.clear()
     assert await desk.backfill.step() == 0, "a channel that failed waits a little"
+
+
+async def test_a_channel_that_is_removed_meanwhile_is_not_read_on(desk: Desk) -> None:
+    await desk.known(Coverage.of((300, 401)))
+
+    async def remove() -> None:
+        await desk.channels.set_status(NEWS, "removed")
+
+    desk.accounts.on_ask = remove
+    assert await desk.backfill.step() == 0
+    assert await desk.stored() == set()

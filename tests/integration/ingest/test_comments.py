@@ -132,3 +132,25 @@ async def test_a_channel_that_lost_its_group_is_switched_off(database: AsyncEngi
         channel.linked_id = None
         assert await setting.reader.step() == 0
         assert await setting.store.channels() == []
+
+
+async def test_a_channel_that_got_another_group_is_read_there_and_disturbs_no_other(database: AsyncEngine) -> None:
+    world, channel, group = make_world()
+    async with captured(database, world) as setting:
+        assert await setting.reader.step() == 3
+        group.linked_id, channel.linked_id = None, 3001
+        other = world.add_channel(
+            SimChannel(3001, 33, "New chat", None, NOW, group=True, linked_id=1001, members={5001})
+        )
+        world.post(other, Message(id=1, date=NOW, text="in the new group", comment_to=2, sender_id=5001))
+        world.grow(channel, 2, replies=1)
+        await setting.visit()
+        assert await setting.reader.step() == 1
+    async with database.connect() as connection:
+        rows = await connection.execute(
+            text(
+                "SELECT c.channel_id, c.text, p.message_id FROM post_comments m JOIN posts c ON c.id = m.comment_id"
+                " JOIN posts p ON p.id = m.post_id WHERE p.message_id = 2"
+            )
+        )
+        assert [tuple(row) for row in rows] == [(3001, "in the new group", 2)]

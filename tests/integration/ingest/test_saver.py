@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.domain.events import AlbumParsed, Event, PostDeleted, PostParsed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
-from telegram_assistant.domain.post import Counters, Media, MediaKind, Post
+from telegram_assistant.domain.post import Counters, Media, MediaKind, Poll, Post
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Reading, Saver
@@ -239,3 +240,15 @@ async def test_a_removed_channel_is_skipped(make_saver: Callable[..., Saver], da
         await connection.execute(text("DELETE FROM channels"))
     with pytest.raises(Skip, match="77"):
         await saver.save(reading(post(1)))
+
+
+async def test_votes_of_a_poll_are_kept_up_to_date_and_are_no_edit(
+    make_saver: Callable[..., Saver], database: AsyncEngine
+) -> None:
+    saver = make_saver()
+    asked = Poll(question="Tea or coffee?", answers=("Tea", "Coffee"), voters=3)
+    await saver.save(reading(post(1, poll=asked)))
+    again = await saver.save(reading(post(1, poll=replace(asked, voters=250, closed=True))))
+    assert not again.changed
+    found = await rows(database, "SELECT details -> 'poll' AS poll, version FROM posts")
+    assert [(row.poll["voters"], row.poll["closed"], row.version) for row in found] == [(250, True, 1)]

@@ -95,7 +95,7 @@ class TelegramAccounts:
                 {"id": account_id},
             )
             result = await connection.execute(
-                text("DELETE FROM telegram_accounts WHERE id = CAST(:id AS uuid)"), {"id": account_id}
+                text("DELETE FROM telegram_accounts WHERE CAST(id AS text) = lower(:id)"), {"id": account_id}
             )
         return bool(result.rowcount)
 

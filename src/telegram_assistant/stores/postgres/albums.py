@@ -22,6 +22,7 @@ class StoredAlbum:
     grouped_id: int
     items: list[asyncpg.Record]
     announced: bool
+    known_since: datetime | None  # None: it is new
 
     @property
     def message_ids(self) -> tuple[int, ...]:
@@ -44,7 +45,7 @@ class StoredAlbum:
 async def stored_albums(connection: Connection, channel_id: int, grouped_ids: Collection[int]) -> list[StoredAlbum]:
     """These albums as their posts are now, together with those that are still open from before."""
     rows = await connection.fetch(
-        "SELECT p.grouped_id, p.id, p.message_id, p.text, p.posted_at, g.announced_items,"
+        "SELECT p.grouped_id, p.id, p.message_id, p.text, p.posted_at, g.announced_items, g.created_at,"
         " (SELECT array_agg(m.kind) FROM post_media m WHERE m.post_id = p.id) AS kinds"
         " FROM posts p LEFT JOIN media_groups g ON g.channel_id = p.channel_id AND g.grouped_id = p.grouped_id"
         " WHERE p.channel_id = $1 AND p.deleted_at IS NULL AND p.grouped_id = ANY("
@@ -57,7 +58,10 @@ async def stored_albums(connection: Connection, channel_id: int, grouped_ids: Co
     for row in rows:
         by_group.setdefault(row["grouped_id"], []).append(row)
     return [
-        StoredAlbum(album_id(channel_id, grouped_id), grouped_id, items, items[0]["announced_items"] == len(items))
+        StoredAlbum(
+            *(album_id(channel_id, grouped_id), grouped_id, items),
+            *(items[0]["announced_items"] == len(items), items[0]["created_at"]),
+        )
         for grouped_id, items in by_group.items()
     ]
 

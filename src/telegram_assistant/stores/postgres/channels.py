@@ -18,7 +18,9 @@ from telegram_assistant.stores.postgres.posts import Connection, to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
 LONGEST_ERROR = 500
-THIS_OR_ALL = "CASE WHEN CAST(:id AS bigint) IS NULL THEN status = 'active' ELSE id = :id AND status <> 'removed' END"
+THIS_OR_ALL = (
+    "CASE WHEN CAST(:id AS bigint) IS NULL THEN status = 'active' ELSE id = :id AND status IN ('active', 'dead') END"
+)
 BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
 
@@ -82,9 +84,13 @@ def ranges_of(coverage: Coverage) -> list[asyncpg.Range[int]]:
 
 
 async def lock_channel(connection: Connection, channel_id: int) -> Locked | None:
-    """Hold the row until the transaction ends, so that two readers of one channel take turns."""
+    """Hold the row until the transaction ends, so that two readers of one channel take turns.
+
+    None where it is not watched any more: live updates and a backfill know nothing of that.
+    """
     row = await connection.fetchrow(
-        "SELECT username, tenant_id, coverage, newest_id, requested_from FROM channels WHERE id = $1 FOR UPDATE",
+        "SELECT username, tenant_id, coverage, newest_id, requested_from FROM channels"
+        " WHERE id = $1 AND status <> 'removed' FOR UPDATE",
         channel_id,
     )
     if row is None:
@@ -198,7 +204,7 @@ class Channels:
             await connection.execute(
                 text(f"UPDATE channels SET next_visit_at = :now WHERE status = 'active' AND {waiting}"), {"now": now}
             )
-            due = text("SELECT count(*) FROM channels WHERE status <> 'removed' AND next_visit_at <= :now")
+            due = text("SELECT count(*) FROM channels WHERE status IN ('active', 'dead') AND next_visit_at <= :now")
             return int((await connection.execute(due, {"now": now})).scalar_one())
 
     async def make_due(self, now: datetime, channel_id: int | None = None) -> bool:
@@ -221,8 +227,8 @@ class Channels:
         """Take channels that are due and nobody holds: the important first, then those that wait longest."""
         # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
         statement = text(
-            "WITH due AS MATERIALIZED (SELECT id FROM channels WHERE status <> 'removed' AND next_visit_at <= :now"
-            " AND (leased_until IS NULL OR leased_until < :now)"
+            "WITH due AS MATERIALIZED (SELECT id FROM channels WHERE status IN ('active', 'dead')"
+            " AND next_visit_at <= :now AND (leased_until IS NULL OR leased_until < :now)"
             " ORDER BY priority DESC, next_visit_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
             " UPDATE channels SET leased_by = :owner, leased_until = :until FROM due WHERE channels.id = due.id"
             f" RETURNING {COLUMNS}"
@@ -367,6 +373,15 @@ class Channels:
         )
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "status": status, "next": next_visit_at})
+
+    async def rename(self, channel_id: int, title: str, username: str | None) -> None:
+        """As Telegram says now; whoever had the name in our books has it no more."""
+        others = text("UPDATE channels SET username = NULL WHERE lower(username) = lower(:name) AND id <> :id")
+        statement = text("UPDATE channels SET title = :title, username = :name WHERE id = :id")
+        values = {"id": channel_id, "title": title, "name": username}
+        async with self._database.begin() as connection:
+            await connection.execute(others, {"id": channel_id, "name": username})
+            await connection.execute(statement, values)
 
     async def set_priority(self, channel_id: int, priority: int) -> None:
         statement = text("UPDATE channels SET priority = :priority WHERE id = :id")

@@ -40,6 +40,7 @@ class Stored:
     pinned: bool
     deleted: bool
     grouped_id: int | None
+    poll: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def to_json(value: Any) -> str:
 async def stored_between(connection: Connection, channel_id: int, start: int, stop: int) -> dict[int, Stored]:
     rows = await connection.fetch(
         "SELECT message_id, content_hash, version, views, forwards, replies, reactions, pinned, grouped_id,"
-        " deleted_at IS NOT NULL AS deleted FROM posts WHERE channel_id = $1 AND message_id >= $2 AND message_id < $3",
+        " details -> 'poll' AS poll, deleted_at IS NOT NULL AS deleted FROM posts"
+        " WHERE channel_id = $1 AND message_id >= $2 AND message_id < $3",
         channel_id,
         start,
         stop,
@@ -85,6 +87,7 @@ def _stored(row: asyncpg.Record) -> Stored:
         row["pinned"],
         row["deleted"],
         row["grouped_id"],
+        row["poll"],
     )
 
 
@@ -201,6 +204,13 @@ async def update_counters(connection: Connection, changed: Sequence[tuple[UUID, 
         [counters.replies for _, counters in changed],
         [to_json(dict(counters.reactions)) for _, counters in changed],
         now,
+    )
+
+
+async def update_details(connection: Connection, posts: Sequence[Post]) -> None:
+    """Votes of a poll, and its end: they change without an edit."""
+    await connection.executemany(
+        "UPDATE posts SET details = $2 WHERE id = $1", [(post.id, details_of(post)) for post in posts]
     )
 
 

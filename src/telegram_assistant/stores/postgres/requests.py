@@ -93,7 +93,9 @@ class Requests:
                     " :subscribers, :linked_id,"
                     " jsonb_build_object(CAST(:account AS text), CAST(:hash AS bigint)), :now)"
                     " ON CONFLICT (id) DO UPDATE SET title = excluded.title, username = excluded.username,"
-                    " about = excluded.about, subscribers = excluded.subscribers,"
+                    # Who knew the channel already does not say them again.
+                    " about = coalesce(nullif(excluded.about, ''), channels.about),"
+                    " subscribers = coalesce(excluded.subscribers, channels.subscribers),"
                     " access_hash = channels.access_hash || excluded.access_hash, status = 'active', failures = 0,"
                     " next_visit_at = least(channels.next_visit_at, excluded.next_visit_at)"
                 ),

@@ -1,0 +1,33 @@
+"""Wishes for channels: what is known of a channel is not forgotten when somebody asks for it again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.ingest.source import ChannelInfo
+from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
+
+pytestmark = pytest.mark.integration
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+NEWS = ChannelInfo(id=77, title="News", username="news", access_hash=1, about="All the news", subscribers=1_000)
+
+
+async def test_who_asks_again_for_a_known_channel_blanks_nothing(database: AsyncEngine) -> None:
+    requests, tenant = Requests(database), UUID(SYSTEM_TENANT)
+    short = replace(NEWS, title="The News", about="", subscribers=None)  # as our own tables tell it
+    for info in (NEWS, short):
+        await requests.add(tenant, UUID(SYSTEM_USER), "@news")
+        wish = await requests.get(tenant, "@news")
+        assert wish is not None
+        await requests.fulfil(wish, info, "account", NOW)
+    async with database.connect() as connection:
+        row = (await connection.execute(text("SELECT title, about, subscribers FROM channels"))).one()
+    assert tuple(row) == ("The News", "All the news", 1_000)
