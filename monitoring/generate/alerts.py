@@ -38,6 +38,7 @@ P95_MODEL = "histogram_quantile(0.95, sum by (provider, ability, le) (rate(ai_la
 BUDGET_SHARE = (
     "max by (tenant) (vision_budget_spent_tokens) / on () group_left () (max(vision_budget_limit_tokens) > 0)"
 )
+MODEL_SHARE = "sum(max by (ability) (model_budget_spent_tokens)) / (max(model_budget_limit_tokens) > 0)"
 
 # SPEC 6.3: these three belong to the dashboard of incremental parsing.
 PARSING = (
@@ -283,6 +284,15 @@ MODELS = (
         summary="Tenant {{ $labels.tenant }} has used nine tenths of today's tokens for pictures",
         dashboard="ai",
         panel="Vision budget",
+    ),
+    Alert(
+        name="ModelBudgetNearlySpent",
+        expr=f"{MODEL_SHARE} > 0.9",
+        lasts="1m",
+        severity="ticket",
+        summary="Nine tenths of today's tokens of remote models are used",
+        dashboard="ai",
+        panel="Model budget",
     ),
 )
 

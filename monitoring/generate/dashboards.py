@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitoring.generate.alerts import BUDGET_SHARE, FRESHNESS, P95_MODEL, P95_PARSING
+from monitoring.generate.alerts import BUDGET_SHARE, FRESHNESS, MODEL_SHARE, P95_MODEL, P95_PARSING
 from monitoring.generate.described import Dashboard, Query, by, panel
 
 INCREMENTAL_PARSING = Dashboard(
@@ -347,6 +347,24 @@ AI = Dashboard(
             "Put off by the budget",
             "Pictures of the last hour, by reason.",
             by("reason", "increase(vision_budget_refused_total[1h])"),
+        ),
+        panel(
+            "Model budget",
+            "Share of today's tokens for tags, vectors and answers that is used. Above 0.9 an alert fires.",
+            Query(f"{MODEL_SHARE} or vector(0)", "used"),
+            unit="percentunit",
+            limits=(0.9, 1),
+        ),
+        panel(
+            "Tokens for tags, vectors and answers",
+            "Since midnight UTC, by ability, and what there is per day.",
+            by("ability", "model_budget_spent_tokens", how="max", or_zero=True),
+            Query("max(model_budget_limit_tokens)", "limit"),
+        ),
+        panel(
+            "Not asked for the budget's sake",
+            "Calls of the last hour, by reason.",
+            by("reason", "increase(model_budget_refused_total[1h])"),
         ),
         panel(
             "Calls",

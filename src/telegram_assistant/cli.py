@@ -18,6 +18,7 @@ from telegram_assistant.commands.mcp import mcp
 from telegram_assistant.commands.reindex import reindex
 from telegram_assistant.commands.search import WITH_MINUS, ask, search
 from telegram_assistant.commands.simulate import simulate
+from telegram_assistant.commands.spend import spend
 from telegram_assistant.commands.trace import trace
 from telegram_assistant.commands.trends import trends
 from telegram_assistant.config import load_settings
@@ -85,6 +86,7 @@ app.command(epilog="Example: tga trace https://t.me/durov/42")(trace)
 app.command(context_settings=WITH_MINUS, epilog='Example: tga search "нефть -газ has:photo after:7d"')(search)
 app.command(epilog='Example: tga ask "Кто выиграл Кубок России?"')(ask)
 app.command(epilog="Example: tga trends --now")(trends)
+app.command(epilog="Examples: tga spend; tga spend --days 30 --json")(spend)
 app.command(epilog="Example: tga login --phone +79990000000")(accounts.login)
 app.command(epilog="Example: tga parse @durov")(channels.parse)
 app.command(epilog="Example: tga ledger @durov --json")(channels.ledger)

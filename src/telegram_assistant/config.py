@@ -195,6 +195,12 @@ class Settings(BaseSettings):
     openai_vision_model: str = Field("gpt-4o-mini", description="For pictures.")
     openai_embedding_model: str = Field("text-embedding-3-small", description="For vectors.")
     openai_embedding_size: int = Field(1536, ge=1, description="Numbers in its vectors.")
+    model_tokens_per_day: int | None = Field(
+        None,
+        ge=0,
+        description="Tokens that remote models may take per day of UTC for tags, vectors and answers, all tenants"
+        " together; what is over waits for the next day. Empty: no limit. Pictures: VISION_TOKENS_PER_DAY.",
+    )
     ai_price_per_1k_in: float = Field(0, ge=0, description="Price of a thousand tokens to a remote model.")
     ai_price_per_1k_out: float = Field(0, ge=0, description="Price of a thousand tokens from it.")
 

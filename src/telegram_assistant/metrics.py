@@ -208,6 +208,18 @@ VISION_BUDGET_LIMIT = Gauge(
 VISION_BUDGET_REFUSED = Counter(
     "vision_budget_refused_total", "Pictures that the budget put off", ["reason"], registry=REGISTRY
 )
+MODEL_BUDGET_SPENT = Gauge(
+    "model_budget_spent_tokens",
+    "Tokens of remote models for tags, vectors and answers since midnight UTC, of all processes",
+    ["ability"],
+    registry=REGISTRY,
+)
+MODEL_BUDGET_LIMIT = Gauge(
+    "model_budget_limit_tokens", "Tokens that remote models may take per day; 0 without a limit", registry=REGISTRY
+)
+MODEL_BUDGET_REFUSED = Counter(
+    "model_budget_refused_total", "Calls that were not made for the budget's sake", ["reason"], registry=REGISTRY
+)
 SWEPT = Counter("posts_published_again_total", "Posts found missing and told of again", ["kind"], registry=REGISTRY)
 
 # Periodic jobs (SPEC 5); their label is not `job`, which Prometheus keeps for itself
@@ -247,5 +259,6 @@ _begin(MEDIA_FILES, ("stored", "adopted", "skipped", "postponed", "retried", "fa
 _begin(CRAWL_PAGES, ("read", "unchanged", "retry", "skip", "reject"))
 _begin(CRAWL_READERS_LOST, ("timeout", "crash", "nonsense"))
 _begin(VISION_BUDGET_REFUSED, ("tokens", "busy", "redis"))
+_begin(MODEL_BUDGET_REFUSED, ("tokens", "redis"))
 _begin(SWEPT, ("unindexed", "unseen", "remaining"))
 _begin(DIGEST_ISSUES, ("built", "postponed", "sent", "refused"))

@@ -46,6 +46,8 @@ JOBS = 'job_runs_total{periodic_job="digests",outcome='
 DEATHS = 'worker_deaths_total{worker="local_worker",reason="died"}'
 BLOCKED = 'ai_blocked{provider="gigachat",ability="tag"}'
 SPENT, LIMIT = 'vision_budget_spent_tokens{tenant="t1"}', "vision_budget_limit_tokens"
+TOKENS_TAG, TOKENS_EMBED = (f'model_budget_spent_tokens{{ability="{ability}"}}' for ability in ("tag", "embed"))
+TOKENS_LIMIT = "model_budget_limit_tokens"
 
 CASES = {
     "HwmAgeCritical": Case(
@@ -188,5 +190,13 @@ CASES = {
         fires={SPENT: "95x10", LIMIT: "100x10"},
         silent=[{SPENT: "90x10", LIMIT: "100x10"}, {SPENT: "5x10", LIMIT: "0x10"}],
         labels={"tenant": "t1"},
+    ),
+    "ModelBudgetNearlySpent": Case(
+        at="3m",
+        fires={TOKENS_TAG: "50x10", TOKENS_EMBED: "45x10", TOKENS_LIMIT: "100x10"},
+        silent=[
+            {TOKENS_TAG: "50x10", TOKENS_EMBED: "40x10", TOKENS_LIMIT: "100x10"},
+            {TOKENS_TAG: "50x10", TOKENS_LIMIT: "0x10"},
+        ],
     ),
 }

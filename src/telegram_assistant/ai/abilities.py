@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import UUID
 
 from telegram_assistant.domain.understanding import Answer, Passage, Seen, Tagged, Usage
 
@@ -37,9 +38,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """A unit vector for each text, in their order."""
+    """A unit vector for each text, in their order. `asked`: how many of them a remote model was asked for."""
 
     vectors: tuple[tuple[float, ...], ...]
+    asked: int = 0
     usage: Usage = Usage()  # noqa: RUF009 - frozen
 
 
@@ -80,3 +82,9 @@ class Answerer(Protocol):
     def identity(self) -> Identity: ...
 
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer: ...
+
+
+class UsageBook(Protocol):
+    """Where it is written down what calls took, for whom."""
+
+    async def add(self, tenant_id: UUID, ability: str, identity: Identity, usage: Usage, *, calls: int = 1) -> None: ...

@@ -119,14 +119,14 @@ class CachedEmbedder:
         keys = {text: cache_key("embed", self.identity, str(self.size), text) for text in texts}
         known = {text: vector for text, key in keys.items() if (vector := self._vector(await self._cache.get(key)))}
         missing = [text for text in keys if text not in known]
-        usage = _FREE
+        usage, asked = _FREE, 0
         if missing:
             made = await self._embedder.embed(missing)
-            usage = made.usage
+            usage, asked = made.usage, made.asked
             for text, vector in zip(missing, made.vectors, strict=True):
                 known[text] = vector
                 await self._cache.put(keys[text], array("f", vector).tobytes())
-        return Embedded(vectors=tuple(known[text] for text in texts), usage=usage)
+        return Embedded(vectors=tuple(known[text] for text in texts), usage=usage, asked=asked)
 
     def _vector(self, value: bytes | None) -> tuple[float, ...] | None:
         return tuple(array("f", value)) if value is not None and len(value) == 4 * self.size else None

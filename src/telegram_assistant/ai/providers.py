@@ -20,6 +20,7 @@ from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.measure import Price
 from telegram_assistant.ai.openai_compatible import OpenAiConnection
 from telegram_assistant.ai.remote import Conversation, RemoteAnswerer, RemoteDescriber, RemoteEmbedder, RemoteTagger
+from telegram_assistant.ai.spend import TokenBudget
 from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.ai.taxonomy import Taxonomy, load_taxonomy
 from telegram_assistant.errors import Fatal
@@ -121,19 +122,21 @@ def _is_remote(model: Tagger | Describer | Embedder | Answerer) -> bool:
     return model.identity.provider != Provider.LOCAL
 
 
-def build_models(config: ModelsConfig, local_describer: Describer) -> Models:
+def build_models(config: ModelsConfig, local_describer: Describer, budget: TokenBudget | None = None) -> Models:
     """Nothing is connected or started yet. Raises Fatal for what is missing in the settings.
 
-    The local describer is given, for it has settings of its own; who made it closes it.
+    The local describer is given, for it has settings of its own; who made it closes it. `budget` is of the remote
+    models, all but those that look at pictures.
     """
-    return _Builder(config, local_describer).build()
+    return _Builder(config, local_describer, budget).build()
 
 
 class _Builder:
     """Makes what the abilities share once: the worker process, the connections, the checks."""
 
-    def __init__(self, config: ModelsConfig, local_describer: Describer) -> None:
+    def __init__(self, config: ModelsConfig, local_describer: Describer, budget: TokenBudget | None) -> None:
         self._config = config
+        self._budget = budget
         self._local_describer = local_describer
         self._taxonomy = load_taxonomy(config.topics_file)
         self._connections: dict[Provider, Connection] = {}
@@ -162,7 +165,7 @@ class _Builder:
         if provider is Provider.LOCAL:
             return LocalTagger(self._process, self._taxonomy)
         remote = self._remote(provider)
-        return RemoteTagger(self._talk(provider, "tag", remote.model, remote.price), self._checks)
+        return RemoteTagger(self._talk(provider, "tag", remote.model, remote.price, self._budget), self._checks)
 
     def _describer(self, provider: Provider) -> Describer:
         if provider is Provider.LOCAL:
@@ -179,17 +182,19 @@ class _Builder:
             return LocalEmbedder(self._process)
         remote = self._remote(provider)
         model = self._connections[provider].vectors(remote.embedding_model)
-        size, piece = remote.embedding_size, _PIECES[provider]
-        return RemoteEmbedder(model, self._gate(provider, "embed"), remote.embedding_price, size=size, piece=piece)
+        gate, size, piece = self._gate(provider, "embed"), remote.embedding_size, _PIECES[provider]
+        return RemoteEmbedder(model, gate, remote.embedding_price, self._budget, size=size, piece=piece)
 
     def _answerer(self, provider: Provider) -> Answerer:
         if provider is Provider.LOCAL:
             return LocalAnswerer(self._process)
         remote = self._remote(provider)
-        return RemoteAnswerer(self._talk(provider, "answer", remote.model, remote.price), self._checks)
+        return RemoteAnswerer(self._talk(provider, "answer", remote.model, remote.price, self._budget), self._checks)
 
-    def _talk(self, provider: Provider, ability: str, model: str, price: Price) -> Conversation:
-        return Conversation(self._connections[provider].chat(model), self._gate(provider, ability), price)
+    def _talk(
+        self, provider: Provider, ability: str, model: str, price: Price, budget: TokenBudget | None = None
+    ) -> Conversation:
+        return Conversation(self._connections[provider].chat(model), self._gate(provider, ability), price, budget)
 
     def _gate(self, provider: Provider, ability: str) -> Gate:
         self._gates[ability] = Gate(provider, ability, self._remote(provider).patience)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from telegram_assistant.ai.abilities import Embedded, Identity, Picture
@@ -24,6 +25,7 @@ from telegram_assistant.ai.prompts import (
 )
 from telegram_assistant.ai.replies import AnswerReply, Form, PictureReply, TagReply, read_reply
 from telegram_assistant.ai.shrink import Shrinker
+from telegram_assistant.ai.spend import TokenBudget, paid
 from telegram_assistant.domain.understanding import Answer, Ocr, Passage, Seen, Sentence, Tagged
 
 _EMBED_BATCH = 32
@@ -33,10 +35,14 @@ _NO_TEXT = "."  # servers refuse an empty text, and every post needs a vector
 class Conversation:
     """Questions to one chat model through its gate; an answer in a wrong form gets one more try."""
 
-    def __init__(self, model: ChatModel, gate: Gate, price: Price) -> None:
+    def __init__(self, model: ChatModel, gate: Gate, price: Price, budget: TokenBudget | None = None) -> None:
         self.model = model
         self.gate = gate
         self.price = price
+        self.budget = budget
+
+    def paid(self, ability: str) -> AbstractAsyncContextManager[Spending]:
+        return paid(self.budget, self.model.provider, ability, self.price)
 
     async def reply(self, ask: Ask, form: type[Form], spending: Spending, picture: bytes | None = None) -> Form:
         async def request() -> Form:
@@ -72,7 +78,7 @@ class RemoteTagger:
     async def tag(self, text: str, seen: str = "") -> Tagged:
         if not visible(text) and not visible(seen):
             return Tagged()
-        with measured(self._talk.model.provider, "tag", self._talk.price) as spending:
+        async with self._talk.paid("tag") as spending:
             ask = ask_tags(text, seen, self._checks.taxonomy)
             reply = await self._talk.reply(ask, TagReply, spending)
             checked = await asyncio.to_thread(self._checks.tagged, reply.tagged(), f"{text}\n{seen}")
@@ -133,7 +139,7 @@ class RemoteAnswerer:
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         if not visible(question) or not passages:
             return Answer()
-        with measured(self._talk.model.provider, "answer", self._talk.price) as spending:
+        async with self._talk.paid("answer") as spending:
             ask, keys = ask_answer(question, passages)
             reply = await self._talk.reply(ask, AnswerReply, spending)
             sentences = tuple(
@@ -147,8 +153,18 @@ class RemoteAnswerer:
 class RemoteEmbedder:
     """Vectors by a remote model; long texts are the mean of their pieces."""
 
-    def __init__(self, model: VectorModel, gate: Gate, price: Price, *, size: int, piece: int) -> None:
+    def __init__(
+        self,
+        model: VectorModel,
+        gate: Gate,
+        price: Price,
+        budget: TokenBudget | None = None,
+        *,
+        size: int,
+        piece: int,
+    ) -> None:
         self._model = model
+        self._budget = budget
         self._gate = gate
         self._price = price
         self._size = size
@@ -166,12 +182,12 @@ class RemoteEmbedder:
         pieces = [pieces_of(visible(text), self._piece) or [_NO_TEXT] for text in texts]
         flat = [piece for parts in pieces for piece in parts]
         vectors: list[Sequence[float]] = []
-        with measured(self._model.provider, "embed", self._price) as spending:
+        async with paid(self._budget, self._model.provider, "embed", self._price) as spending:
             for start in range(0, len(flat), _EMBED_BATCH):
                 vectors += await self._batch(flat[start : start + _EMBED_BATCH], spending)
         found = iter(vectors)
         means = tuple(_unit_mean([next(found) for _ in parts]) for parts in pieces)
-        return Embedded(vectors=means, usage=spending.usage())
+        return Embedded(vectors=means, usage=spending.usage(), asked=len(texts))
 
     async def _batch(self, texts: list[str], spending: Spending) -> Sequence[Sequence[float]]:
         async def request() -> Sequence[Sequence[float]]:

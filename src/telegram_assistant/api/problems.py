@@ -12,10 +12,11 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from telegram_assistant.ai.spend import BudgetSpent
 from telegram_assistant.api.guards import HEADERS
 from telegram_assistant.errors import AssistantError, Reject, Retry, Skip
 from telegram_assistant.log import get_logger
-from telegram_assistant.web.page import error_page, wants_page
+from telegram_assistant.web.page import error_page, said, wants_page
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -133,7 +134,10 @@ async def _invalid(request: Request, exc: Exception) -> Response:
 async def _ours(request: Request, exc: Exception) -> Response:
     if isinstance(exc, Retry):
         after = max(1, round(exc.after or 5))
-        return answer(request, Problem(503, str(exc), headers={"Retry-After": str(after)}))
+        detail = str(exc)
+        if isinstance(exc, BudgetSpent) and wants_page(request):
+            detail = said(request, "base.budget_spent", until=f"{exc.until:%H:%M}")
+        return answer(request, Problem(503, detail, headers={"Retry-After": str(after)}))
     if isinstance(exc, Reject | Skip):
         return answer(request, Problem(422, str(exc)))
     return await _unexpected(request, exc)

@@ -15,6 +15,7 @@ from aiogram import BaseMiddleware
 from aiogram.enums import ChatMemberStatus, ChatType
 from aiogram.types import InlineQueryResultsButton, TelegramObject, Update, User
 
+from telegram_assistant.ai.spend import BudgetSpent
 from telegram_assistant.api.problems import Problem
 from telegram_assistant.bot.linking import code_in
 from telegram_assistant.bot.memory import language_of
@@ -88,6 +89,8 @@ class Door(BaseMiddleware):
         toast, trouble = None, ""
         try:
             toast = await handler(event, {**data, "talk": talk})
+        except BudgetSpent as exc:
+            trouble = talk.say("budget_spent", until=f"{exc.until:%H:%M}")
         except Retry as exc:
             log.warning("bot_retry", reason=str(exc))
             trouble = talk.say("later")

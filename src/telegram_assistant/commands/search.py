@@ -25,7 +25,8 @@ from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.results import Hit, Results, Snippet, Sort
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import MOST_HITS, Search
-from telegram_assistant.stages.models import models_config, open_vectors
+from telegram_assistant.stages.models import models_config, open_vectors, token_budget
+from telegram_assistant.stores.postgres.models import ModelUsage
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 PATIENCE = 120.0  # seconds: the local models are loaded for the one question
@@ -85,7 +86,7 @@ def ask(
 
     async def work(runtime: Runtime) -> Answered:
         async with _tools(runtime) as tools:
-            asking = Asking(tools.search, tools.models.answerer)
+            asking = Asking(tools.search, tools.models.answerer, ModelUsage(runtime.database, runtime.clock))
             return await asking.ask(UUID(SYSTEM_TENANT), " ".join(question))
 
     try:
@@ -111,14 +112,16 @@ async def _tools(runtime: Runtime) -> AsyncIterator[_Tools]:
     """With the vectors, unless the embedded index is in the hands of a running `tga up`."""
     settings = runtime.settings
     vision = LocalVision(find_trained_data(settings.tessdata_prefix), nsfw=settings.vision_nsfw_enabled)
-    models = build_models(models_config(settings), vision)
+    budget = token_budget(settings, runtime.redis, runtime.clock)
+    models = build_models(models_config(settings), vision, budget)
     vectors = open_vectors(settings, runtime.folder.path)
     meaning: Meaning | None = None
     why = ""
     try:
         try:
             await vectors.current(UUID(SYSTEM_TENANT))
-            meaning = Meaning(vectors, models.embedder, patience=PATIENCE)
+            usage = ModelUsage(runtime.database, runtime.clock)
+            meaning = Meaning(vectors, models.embedder, patience=PATIENCE, usage=usage)
         except Retry as exc:
             why = str(exc)
         search = open_search(runtime.database, clock=runtime.clock, meaning=meaning, why_without=why)

@@ -72,7 +72,7 @@ class DigestDesk:
         told = await self._issues.told(tenant_id, digest_id, since=until - REMEMBERED) if digest_id else set()
         likes: Mapping[str, float] = await self._interests.weights(tenant_id, user_id) if self._interests else {}
         found = await self._stories.find(tenant_id, wish, since, until, told=sorted(told), interests=likes)
-        return await self._write(found, wish, without_model)
+        return await self._write(tenant_id, found, wish, without_model)
 
     async def preview(
         self, tenant_id: UUID, user_id: UUID, wish: Wish, *, digest_id: UUID | None = None
@@ -108,14 +108,14 @@ class DigestDesk:
             if source in edited and not self._writer.evidence.says(sentence.text, edited[source])
         )
 
-    async def _write(self, found: Found, wish: Wish, without_model: str) -> Content:
+    async def _write(self, tenant_id: UUID, found: Found, wish: Wish, without_model: str) -> Content:
         citing = Citing()
         told: list[Told] = []
         wordless = 0
         for story in found.stories:
             if len(told) == wish.most:
                 break
-            written = await self._writer.tell(story, citing, wish.language, by_model=not without_model)
+            written = await self._writer.tell(tenant_id, story, citing, wish.language, by_model=not without_model)
             if written is None:
                 wordless += 1
             else:

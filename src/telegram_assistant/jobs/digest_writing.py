@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
-from telegram_assistant.ai.abilities import Answerer
+from telegram_assistant.ai.abilities import Answerer, UsageBook
 from telegram_assistant.ai.clean import has_cyrillic, one_line, plain, sentences_of, visible, words_of
 from telegram_assistant.ai.inflection import Inflection, Wording, fold
 from telegram_assistant.ai.local import PROVIDER as LOCAL
@@ -109,8 +110,9 @@ class Citing:
 class Writer:
     """Tells stories. Without a language model of somebody's, in the words of the posts."""
 
-    def __init__(self, evidence: Evidence, answerer: Answerer | None = None) -> None:
+    def __init__(self, evidence: Evidence, answerer: Answerer | None = None, usage: UsageBook | None = None) -> None:
         self.evidence = evidence
+        self._usage = usage
         self._answerer = answerer if answerer is not None and answerer.identity.provider != LOCAL else None
 
     @property
@@ -118,11 +120,13 @@ class Writer:
         """Who writes; empty: nobody, sentences are cut out."""
         return f"{self._answerer.identity.provider} {self._answerer.identity.model}" if self._answerer else ""
 
-    async def tell(self, story: Story, citing: Citing, language: Language, *, by_model: bool) -> Told | None:
+    async def tell(
+        self, tenant_id: UUID, story: Story, citing: Citing, language: Language, *, by_model: bool
+    ) -> Told | None:
         """None: nothing in its posts can be cited. Raises Retry when the model is away."""
         sentences: list[tuple[str, list[Facts]]] = []
         if by_model and self._answerer is not None:
-            sentences = await self._written(self._answerer, story, language)
+            sentences = await self._written(tenant_id, self._answerer, story, language)
         if not sentences:
             sentences = await asyncio.to_thread(self._cut, story)
         if not sentences:
@@ -135,7 +139,9 @@ class Writer:
             score=round(story.placed.score, 4),
         )
 
-    async def _written(self, answerer: Answerer, story: Story, language: Language) -> list[tuple[str, list[Facts]]]:
+    async def _written(
+        self, tenant_id: UUID, answerer: Answerer, story: Story, language: Language
+    ) -> list[tuple[str, list[Facts]]]:
         posts = {str(number): post for number, post in enumerate(_telling(story)[:MOST_SOURCES], start=1)}
         passages = [Passage(key=key, text=without_steering(post.text)[:LONGEST_PASSAGE]) for key, post in posts.items()]
         passages = [passage for passage in passages if passage.text.strip()]
@@ -145,6 +151,8 @@ class Writer:
             answer = await answerer.answer(QUESTION[language], passages)
         except (Reject, Fatal):
             return []  # this one in the words of its posts
+        if self._usage is not None:
+            await self._usage.add(tenant_id, "answer", answerer.identity, answer.usage)
         given = {passage.key for passage in passages}
         said = []
         for one in answer.sentences[:MOST_SENTENCES]:

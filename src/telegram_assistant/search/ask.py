@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Answerer
+from telegram_assistant.ai.abilities import Answerer, UsageBook
 from telegram_assistant.ai.clean import has_cyrillic, sentences_of, words_of
 from telegram_assistant.ai.inflection import fold
 from telegram_assistant.domain.query import Note, without_filters
@@ -53,9 +53,10 @@ class Answered:
 class Asking:
     """Finds posts, and has them read."""
 
-    def __init__(self, search: Finds, answerer: Answerer) -> None:
+    def __init__(self, search: Finds, answerer: Answerer, usage: UsageBook | None = None) -> None:
         self._search = search
         self._answerer = answerer
+        self._usage = usage
 
     async def ask(self, tenant_id: UUID, question: str) -> Answered:
         """The question may narrow where to look, as any query. Raises Retry when the model is away."""
@@ -67,6 +68,8 @@ class Asking:
         if not passages:
             return told
         answer = await self._answerer.answer(asked, passages)
+        if self._usage is not None:
+            await self._usage.add(tenant_id, "answer", self._answerer.identity, answer.usage)
         # Whatever a model claims: a sentence without a source that was given to it is none.
         given = {passage.key: passage.text for passage in passages}
         said = [(one.text, [key for key in dict.fromkeys(one.sources) if key in given]) for one in answer.sentences]

@@ -78,7 +78,7 @@ class _Found:
 
 
 class Search:
-    """Finds posts for a tenant. `owners`: whose vector indexes there are for one, the shared one first."""
+    """Finds posts for a tenant. `owners`: whose vector indexes there are for one, its own last."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Embedder
+from telegram_assistant.ai.abilities import Embedder, UsageBook
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.domain.events import (
     AlbumAssembled,
@@ -44,6 +44,7 @@ class Indexes:
     embedder: Embedder
     entries: EntryReader
     clock: Callable[[], datetime]
+    usage: UsageBook | None = None
 
     @property
     def model(self) -> Model:
@@ -91,6 +92,9 @@ class Indexes:
         same = [entry for entry in entries if known.get(entry.post_id) == hashes[entry.post_id]]
         if changed:
             embedded = await self.embedder.embed([entry.text for entry in changed])
+            if self.usage is not None:
+                identity, calls = self.embedder.identity, embedded.asked  # a text is a call: many go at once
+                await self.usage.add(tenant_id, "embed", identity, embedded.usage, calls=calls)
             points = [
                 entry.point(vector, hashes[entry.post_id])
                 for entry, vector in zip(changed, embedded.vectors, strict=True)

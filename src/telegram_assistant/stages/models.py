@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+
+from redis.asyncio import Redis
 
 from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.measure import Price
@@ -14,6 +18,7 @@ from telegram_assistant.ai.providers import (
     Provider,
     RemoteConfig,
 )
+from telegram_assistant.ai.spend import TokenBudget
 from telegram_assistant.config import Settings
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors
@@ -44,6 +49,11 @@ def models_config(settings: Settings) -> ModelsConfig:
             (settings.openai_embedding_model, settings.openai_embedding_size),
         ),
     )
+
+
+def token_budget(settings: Settings, redis: Redis, clock: Callable[[], datetime]) -> TokenBudget:
+    """What the remote models of all processes share."""
+    return TokenBudget(redis, tokens_per_day=settings.model_tokens_per_day, clock=clock)
 
 
 def _gigachat(settings: Settings) -> GigaChatAccount | None:

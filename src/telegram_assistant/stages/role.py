@@ -16,6 +16,7 @@ from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.policy_file import load_policy
 from telegram_assistant.ai.providers import Models, Provider, build_models
+from telegram_assistant.ai.spend import TokenBudget
 from telegram_assistant.bus.consumer import Consumer, Patience
 from telegram_assistant.bus.observer import Observer
 from telegram_assistant.bus.pressure import Pressure
@@ -64,7 +65,7 @@ from telegram_assistant.stages.album_summary import AlbumSummaries
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
-from telegram_assistant.stages.models import models_config, open_graph, open_vectors
+from telegram_assistant.stages.models import models_config, open_graph, open_vectors, token_budget
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reembedding import Reembedding
 from telegram_assistant.stages.search_entry import TextIndex
@@ -113,7 +114,7 @@ class Stores:
             Enrichments(database),
             Pages(database),
             Pictures(database),
-            ModelUsage(database),
+            ModelUsage(database, runtime.clock),
             Steps(database),
             DeadLetters(database),
             SearchDocuments(database),
@@ -133,7 +134,8 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     stores = Stores.of(runtime)
     local = LocalVision(find_trained_data(runtime.settings.tessdata_prefix), nsfw=runtime.settings.vision_nsfw_enabled)
     runtime.stack.push_async_callback(local.close)
-    models = build_models(models_config(runtime.settings), local)
+    budget = token_budget(runtime.settings, runtime.redis, runtime.clock)
+    models = build_models(models_config(runtime.settings), local, budget)
     runtime.stack.push_async_callback(models.close)
     models = models.cached(ModelResults(runtime.database))
     indexes = _indexes(runtime, stores, models)
@@ -172,11 +174,11 @@ async def start_worker(runtime: Runtime) -> Pipeline:
         pressure = Pressure(runtime.redis, groups(), most_mb=runtime.settings.streams_max_mb)
         relay = Relay(runtime.database, Publisher(runtime.redis), saver.committed, pressure)
         await runtime.start_task("relay", relay.run, patience=PATIENCE)
-    _report(runtime, observer, models, local)
+    _report(runtime, observer, models, local, budget)
     return Pipeline(indexes, models)
 
 
-def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVision) -> None:
+def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVision, budget: TokenBudget) -> None:
     async def stages() -> dict[str, Any]:
         found = await observer.report()
         late = [stage for stage, one in found.items() if one["status"] != "ok"]
@@ -186,7 +188,9 @@ def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVi
     async def abilities() -> dict[str, Any]:
         troubles = models.troubles()
         error = "; ".join(f"{ability}: {trouble}" for ability, trouble in troubles.items()) or None
-        return {"status": "failing" if troubles else "ok", "error": error, "vision": local.status()}
+        status = "failing" if troubles else "ok"
+        # A limit that is reached was somebody's wish: it is told, and is no reason to restart anything.
+        return {"status": status, "error": error, "budget": await budget.report(), "vision": local.status()}
 
     runtime.health.sections["pipeline"] = stages
     runtime.health.sections["models"] = abilities
@@ -199,7 +203,7 @@ def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
     runtime.stack.push_async_callback(graph.close)
     entries = EntryReader(stores.materials, stores.enrichments, stores.pages, SeenWords(stores.pictures))
     texts = TextIndex(stores.documents, Lexicon(Inflection()))
-    return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock)
+    return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock, stores.usage)
 
 
 def _albums(runtime: Runtime, stores: Stores) -> Albums:

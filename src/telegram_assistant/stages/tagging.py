@@ -35,8 +35,7 @@ class Tagging:
 
     async def tagged(self, tenant_id: UUID, text: str, seen: str = "") -> Tagged:
         found = await self.tagger.tag(text, seen)
-        if found.usage.tokens_in or found.usage.tokens_out:
-            await self.usage.add(tenant_id, "tag", self.tagger.identity, found.usage, now=self.clock())
+        await self.usage.add(tenant_id, "tag", self.tagger.identity, found.usage)
         return found
 
 

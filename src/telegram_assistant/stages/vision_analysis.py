@@ -97,7 +97,7 @@ class Vision:
         async with self.gate.admit(post.tenant_id, TOKENS_RESERVED) as call:
             seen = await self.remote.describe(picture)
             call.used(seen.usage.tokens_in + seen.usage.tokens_out)
-        await self.usage.add(post.tenant_id, "describe", self.remote.identity, seen.usage, now=self.clock())
+        await self.usage.add(post.tenant_id, "describe", self.remote.identity, seen.usage)
         return completed(seen, local or await self.local.describe(picture))
 
     def _facts(self, file: File, post: Material, position: int, score: float | None) -> PictureFacts:

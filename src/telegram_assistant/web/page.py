@@ -113,6 +113,11 @@ def error_page(request: Request, status: int, detail: str, headers: Mapping[str,
     return answer
 
 
+def said(request: Request, key: str, **values: object) -> str:
+    """A text in the reader's language, where no template says it."""
+    return load_texts()(language_of(request), key, **values)
+
+
 def language_of(request: Request) -> str:
     """The reader's choice, or what the browser prefers of what we speak."""
     chosen = request.cookies.get(LANGUAGE, "")

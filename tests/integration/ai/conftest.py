@@ -35,6 +35,7 @@ from telegram_assistant.ai.providers import (
     Provider,
     build_models,
 )
+from telegram_assistant.ai.spend import TokenBudget
 from telegram_assistant.domain.retries import Backoff
 
 KEY = "test-key-1234"
@@ -256,11 +257,13 @@ class NoEyes:
         raise AssertionError(picture)
 
 
-def openai_models(fake: Fake, *, timeout: float = 10.0, key: str = KEY, **changes: Any) -> Models:
+def openai_models(
+    fake: Fake, *, timeout: float = 10.0, key: str = KEY, budget: TokenBudget | None = None, **changes: Any
+) -> Models:
     """Every ability by the fake OpenAI."""
     config = replace(OPENAI_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), patience=QUICK, **changes)
     server = OpenAiServer(base_url=f"{fake.url}/v1", api_key=key, timeout=timeout)
-    return _models(ModelsConfig(**_all(Provider.OPENAI), openai_server=server, openai=config))
+    return _models(ModelsConfig(**_all(Provider.OPENAI), openai_server=server, openai=config), budget)
 
 
 def gigachat_models(fake: Fake, *, timeout: float = 10.0, credentials: str = CREDENTIALS, **account: Any) -> Models:
@@ -275,8 +278,8 @@ def _all(provider: Provider) -> dict[str, Any]:
     return dict.fromkeys(("tag", "describe", "embed", "answer"), provider)
 
 
-def _models(config: ModelsConfig) -> Models:
-    return build_models(config, NoEyes())
+def _models(config: ModelsConfig, budget: TokenBudget | None = None) -> Models:
+    return build_models(config, NoEyes(), budget)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.domain.understanding import Usage
-from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage, Used
+from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage, Used, UsedOnDay
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 pytestmark = pytest.mark.integration
@@ -34,22 +34,28 @@ async def test_an_answer_is_kept_byte_by_byte(database: AsyncEngine) -> None:
 async def test_usage_adds_up_by_tenant_day_ability_and_model(database: AsyncEngine) -> None:
     async with database.begin() as connection:
         await connection.execute(text("INSERT INTO tenants (id, name) VALUES (:id, 'seven')"), {"id": TENANT})
-    usage, took = ModelUsage(database), Usage(tokens_in=100, tokens_out=20, cost=0.5, latency_ms=10)
-    moscow = timezone(timedelta(hours=3))
-    await usage.add(SYSTEM, "tag", CHAT, took, now=NOON)
-    await usage.add(SYSTEM, "tag", CHAT, took, now=datetime(2026, 11, 2, 2, tzinfo=moscow))  # still the 1st in UTC
-    await usage.add(SYSTEM, "describe", EYES, took, now=NOON)
-    await usage.add(TENANT, "tag", CHAT, took, now=NOON)
-    await usage.add(SYSTEM, "tag", CHAT, took, now=NOON - timedelta(days=1))
+    usage, took = ModelUsage(database, lambda: NOON), Usage(tokens_in=100, tokens_out=20, cost=0.5, latency_ms=10)
+    moscow = datetime(2026, 11, 2, 2, tzinfo=timezone(timedelta(hours=3)))  # still the 1st in UTC
+    await usage.add(SYSTEM, "tag", CHAT, took)
+    await ModelUsage(database, lambda: moscow).add(SYSTEM, "tag", CHAT, took)
+    await usage.add(SYSTEM, "describe", EYES, took)
+    await usage.add(TENANT, "tag", CHAT, took)
+    await ModelUsage(database, lambda: NOON - timedelta(days=1)).add(SYSTEM, "tag", CHAT, took, calls=3)
+    await usage.add(SYSTEM, "answer", CHAT, Usage(latency_ms=10))  # took nothing: no row
     today = NOON.replace(hour=0)
     assert await usage.since(SYSTEM, today) == [
         Used("describe", "openai", "gpt", 1, 120, 0.5, 10.0),
         Used("tag", "gigachat", "GigaChat-2", 2, 240, 1.0, 20.0),
     ]
-    assert [used.calls for used in await usage.since(SYSTEM, today - timedelta(days=1))] == [1, 3]
+    assert [used.calls for used in await usage.since(SYSTEM, today - timedelta(days=1))] == [1, 5]
     assert [used.calls for used in await usage.since(TENANT, today)] == [1]
     assert await usage.since(TENANT, today + timedelta(days=1)) == []
     assert len(await rows(database)) == 4
+    assert await usage.by_day(today - timedelta(days=1)) == [
+        UsedOnDay(today, "describe", "openai", "gpt", 1, 120, 0.5),
+        UsedOnDay(today, "tag", "gigachat", "GigaChat-2", 3, 360, 1.5),
+        UsedOnDay(today - timedelta(days=1), "tag", "gigachat", "GigaChat-2", 3, 120, 0.5),
+    ]
 
 
 async def rows(database: AsyncEngine) -> list[object]:

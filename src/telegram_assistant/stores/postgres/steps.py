@@ -52,6 +52,15 @@ WHERE p.deleted_at IS NULL AND s.post_id IS NULL AND p.captured_at >= :since AND
 ORDER BY p.captured_at LIMIT :limit
 """
 
+# Posts that are long enough for a stage, and for what they say now it is not done.
+_LACKING = """
+SELECT count(*) FROM posts p
+JOIN channels c ON c.id = p.channel_id AND c.status <> 'removed'
+WHERE p.deleted_at IS NULL AND length(btrim(p.text)) >= :chars
+  AND NOT EXISTS (SELECT 1 FROM post_steps s WHERE s.post_id = p.id AND s.stage = :stage
+                  AND s.content_hash = p.content_hash AND s.outcome = 'done')
+"""
+
 # Deleted in Telegram, and the indexes were not told.
 _REMAINING = """
 SELECT p.id FROM posts p JOIN post_steps s ON s.post_id = p.id AND s.stage = :stage
@@ -101,6 +110,12 @@ class Steps:
         values = {"stage": stage, "vision": VISION_ANALYSIS, "since": since, "before": before, "limit": limit}
         async with self._database.connect() as connection:
             return [row.id for row in await connection.execute(text(_MISSING), values)]
+
+    async def lacking(self, stage: str, *, min_chars: int = 0) -> int:
+        """How many posts a stage has still to do, whether they wait, failed or were never told of."""
+        async with self._database.connect() as connection:
+            found = await connection.scalar(text(_LACKING), {"stage": stage, "chars": min_chars})
+        return int(found or 0)
 
     async def remaining(self, *, since: datetime, before: datetime, limit: int) -> list[UUID]:
         """Posts that were deleted and are still in the indexes."""

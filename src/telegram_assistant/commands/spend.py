@@ -1,0 +1,146 @@
+"""`tga spend`: what remote models took, what today has left, and what still waits would take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from telegram_assistant.ai.providers import Provider
+from telegram_assistant.ai.spend import Day
+from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stages.forecast import Forecast, forecasts
+from telegram_assistant.stages.models import models_config, token_budget
+from telegram_assistant.stores.postgres.models import ModelUsage, UsedOnDay
+
+MOST_DAYS = 366
+ONLY_LOCAL = "Only local models are configured: nothing is spent."
+
+console = Console()
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """All that is shown."""
+
+    used: Sequence[UsedOnDay]
+    today: Day
+    waiting: Sequence[Forecast]
+    only_local: bool
+    priced: bool
+
+
+def spend(
+    days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="Days to show, and to estimate by.")] = 7,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show the tokens and the cost of remote models by day, today's limit, and an estimate of what still waits."""
+    found = with_runtime(lambda runtime: _spent(runtime, days))
+    if as_json:
+        typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
+        return
+    if found.used:
+        console.print(_table(found))
+    if found.only_local:
+        console.print(ONLY_LOCAL)
+        return
+    if not found.used:
+        console.print(f"No remote model was asked in the last {_counted(days, 'day')}.", highlight=False)
+    console.print(_today(found.today), highlight=False, soft_wrap=True)
+    for one in found.waiting:
+        console.print(Text(_waiting(one, days, priced=found.priced)), highlight=False, soft_wrap=True)
+
+
+async def _spent(runtime: Runtime, days: int) -> _Spent:
+    settings = runtime.settings
+    midnight = runtime.clock().replace(hour=0, minute=0, second=0, microsecond=0)
+    used = await ModelUsage(runtime.database, runtime.clock).by_day(midnight - timedelta(days=days - 1))
+    return _Spent(
+        used=used,
+        today=await token_budget(settings, runtime.redis, runtime.clock).today(),
+        waiting=await forecasts(runtime, used),
+        only_local=models_config(settings).used == {Provider.LOCAL},
+        priced=bool(settings.ai_price_per_1k_in or settings.ai_price_per_1k_out or sum(one.cost for one in used)),
+    )
+
+
+def _table(found: _Spent) -> Table:
+    table = Table("day (UTC)", "ability", "provider", "model", box=None)
+    for name in ("calls", "tokens", *(["cost"] if found.priced else [])):
+        table.add_column(name, justify="right")
+    for one in found.used:
+        cost = [f"{one.cost:,.4f}"] if found.priced else []
+        what = (one.ability, one.provider, escape(one.model))
+        table.add_row(f"{one.day:%Y-%m-%d}", *what, f"{one.calls:,}", f"{one.tokens:,}", *cost)
+    return table
+
+
+def _today(day: Day) -> str:
+    if day.limit is None:
+        return f"Today: {day.tokens:,} tokens for tags, vectors and answers. MODEL_TOKENS_PER_DAY sets no limit."
+    return (
+        f"Today: {day.tokens:,} of {day.limit:,} tokens for tags, vectors and answers; {day.left:,} left until"
+        f" {day.resets_at:%Y-%m-%d %H:%M} UTC."
+    )
+
+
+def _waiting(one: Forecast, days: int, *, priced: bool) -> str:
+    said = f"Still to {one.ability}: {_counted(one.posts, 'post')}"
+    if one.posts and one.tokens is not None and one.tokens_per_post is not None:
+        said += f", about {one.tokens:,} tokens ({one.tokens_per_post:,.0f} a post)"
+        said += f", cost about {one.cost:,.4f}" if priced else ""
+    elif one.posts:
+        said += f", tokens unknown: {one.model} did none in the last {_counted(days, 'day')}"
+    return f"{said}; {one.note}" if one.note else f"{said}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _plain(found: _Spent) -> dict[str, Any]:
+    day = found.today
+    return {
+        "only_local": found.only_local,
+        "days": [
+            {
+                "day": f"{one.day:%Y-%m-%d}",
+                "ability": one.ability,
+                "provider": one.provider,
+                "model": one.model,
+                "calls": one.calls,
+                "tokens": one.tokens,
+                "cost": one.cost,
+            }
+            for one in found.used
+        ],
+        "today": {
+            "tokens": day.tokens,
+            "by_ability": dict(day.by_ability),
+            "limit": day.limit,
+            "left": day.left,
+            "resets_at": day.resets_at.isoformat(),
+        },
+        "waiting": [
+            {
+                "ability": one.ability,
+                "provider": one.provider,
+                "model": one.model,
+                "posts": one.posts,
+                "tokens_per_post": one.tokens_per_post,
+                "tokens": one.tokens,
+                "cost": one.cost,
+                "note": one.note,
+            }
+            for one in found.waiting
+        ],
+    }

@@ -1,0 +1,97 @@
+"""What remote models will still be asked for, and about how many tokens that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from telegram_assistant.ai.abilities import Identity
+from telegram_assistant.ai.providers import ModelsConfig, Provider, RemoteConfig
+from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.index.vectors import Model, Vectors
+from telegram_assistant.names import INDEXING, TAGGING
+from telegram_assistant.runtime import Runtime
+from telegram_assistant.stages.models import models_config, open_vectors
+from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.models import UsedOnDay
+from telegram_assistant.stores.postgres.steps import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Posts that wait for an ability; None: nobody knows what one takes."""
+
+    ability: str
+    provider: str
+    model: str
+    posts: int
+    tokens_per_post: float | None
+    cost_per_post: float | None
+    note: str = ""
+
+    @property
+    def tokens(self) -> int | None:
+        return None if self.tokens_per_post is None else round(self.posts * self.tokens_per_post)
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.cost_per_post is None else self.posts * self.cost_per_post
+
+
+async def forecasts(runtime: Runtime, used: Sequence[UsedOnDay]) -> list[Forecast]:
+    """Of the remote models in the settings, by what posts took in `used`."""
+    settings = runtime.settings
+    config, steps = models_config(settings), Steps(runtime.database)
+    found = []
+    if config.tag is not Provider.LOCAL:
+        posts = await steps.lacking(TAGGING, min_chars=settings.tagging_min_chars)
+        found.append(_forecast("tag", Identity(config.tag, _remote(config, config.tag).model), posts, used))
+    if config.embed is not Provider.LOCAL:
+        remote = _remote(config, config.embed)
+        identity = Identity(config.embed, remote.embedding_model)
+        posts, note = await _without_vectors(runtime, steps, Model(str(identity), remote.embedding_size))
+        found.append(_forecast("embed", identity, posts, used, note))
+    return found
+
+
+def _remote(config: ModelsConfig, provider: Provider) -> RemoteConfig:
+    return config.gigachat if provider is Provider.GIGACHAT else config.openai
+
+
+def _forecast(ability: str, identity: Identity, posts: int, used: Sequence[UsedOnDay], note: str = "") -> Forecast:
+    wanted = (ability, identity.provider, identity.model)
+    same = [one for one in used if (one.ability, one.provider, one.model) == wanted]
+    calls = sum(one.calls for one in same)
+    return Forecast(
+        ability=ability,
+        provider=identity.provider,
+        model=identity.model,
+        posts=posts,
+        tokens_per_post=sum(one.tokens for one in same) / calls if calls else None,
+        cost_per_post=sum(one.cost for one in same) / calls if calls else None,
+        note=note,
+    )
+
+
+async def _without_vectors(runtime: Runtime, steps: Steps, model: Model) -> tuple[int, str]:
+    """After a change of the model that is all posts but those that have its vectors already."""
+    materials = Materials(runtime.database)
+    vectors = open_vectors(runtime.settings, runtime.folder.path)
+    try:
+        tenants = await materials.tenants()
+        current = [await vectors.current(tenant) for tenant in tenants]
+        if all(found in (None, model) for found in current):
+            return await steps.lacking(INDEXING), ""
+        return sum([await materials.count(one) - await _there(vectors, one, model) for one in tenants]), ""
+    except Retry as exc:
+        return await steps.lacking(INDEXING), f"posts that another model embedded are not counted: {exc}"
+    finally:
+        await vectors.close()
+
+
+async def _there(vectors: Vectors, tenant_id: UUID, model: Model) -> int:
+    try:
+        return sum([len(piece) async for piece in vectors.ids(tenant_id, model)])
+    except Fatal:
+        return 0  # not begun yet
