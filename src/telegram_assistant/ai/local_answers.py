@@ -10,6 +10,7 @@ from telegram_assistant.ai.clean import has_cyrillic, plain, sentences_of, words
 from telegram_assistant.ai.inflection import fold
 from telegram_assistant.ai.local_models import Models
 from telegram_assistant.ai.local_vectors import TextVectors
+from telegram_assistant.ai.questions import subject_of, without_news
 from telegram_assistant.domain.understanding import Answer, Passage, Sentence
 
 # Measured (decision 0009) so that few questions get a sentence that only seems to answer. Words of languages other than
@@ -45,11 +46,13 @@ class Extractor:
             (sentence[:_LONGEST_SENTENCE], passage)
             for passage in passages
             for sentence in sentences_of(plain(_prose(passage.text)))
-            if len(sentence) >= _SHORTEST
+            if len(sentence) >= _SHORTEST and _is_whole(sentence)
         ][:_MOST_CANDIDATES]
-        if not asked or not sentences:
+        if not words_of(asked) or not sentences:
             return Answer()
-        found = sorted(self._scored(asked, sentences), key=lambda candidate: -candidate.score)
+        if not subject_of(asked):
+            return Answer(sentences=_merged(_leads(sentences)))
+        found = sorted(self._scored(without_news(asked), sentences), key=lambda candidate: -candidate.score)
         best = [one for one in found if one.score >= max(1.0, _BESIDE_THE_BEST * found[0].score)]
         return Answer(sentences=_merged(best))
 
@@ -91,6 +94,19 @@ def _prose(text: str) -> str:
 
 def _is_tags(words: Sequence[str]) -> bool:
     return bool(words) and all(word.startswith("#") for word in words)
+
+
+def _is_whole(sentence: str) -> bool:
+    """A quotation that is opened and not closed was cut off, as lines of a picture are."""
+    return sentence.count("«") == sentence.count("»")
+
+
+def _leads(sentences: Sequence[tuple[str, Passage]]) -> list[_Candidate]:
+    """What each passage begins with: who asks about nothing in particular wants to know what there is."""
+    first: dict[str, str] = {}
+    for text, passage in sentences:
+        first.setdefault(passage.key, text)
+    return [_Candidate(text, key, 1.0) for key, text in first.items()]
 
 
 def _merged(candidates: Sequence[_Candidate]) -> tuple[Sentence, ...]:

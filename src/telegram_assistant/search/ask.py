@@ -10,9 +10,11 @@ from uuid import UUID
 from telegram_assistant.ai.abilities import Answerer, UsageBook
 from telegram_assistant.ai.clean import has_cyrillic, sentences_of, words_of
 from telegram_assistant.ai.inflection import fold
-from telegram_assistant.domain.query import Note, without_filters
+from telegram_assistant.ai.questions import subject_of
+from telegram_assistant.domain.query import Note, filters_in, without_filters
 from telegram_assistant.domain.understanding import Passage
-from telegram_assistant.search.results import Hit, Results, Shown
+from telegram_assistant.search.results import Hit, Origin, Results, Shown
+from telegram_assistant.search.results import Passage as Found
 from telegram_assistant.search.steering import steers, without_steering
 
 MOST_POSTS = 12
@@ -60,9 +62,11 @@ class Asking:
 
     async def ask(self, tenant_id: UUID, question: str) -> Answered:
         """The question may narrow where to look, as any query. Raises Retry when the model is away."""
-        found = await self._search.search(tenant_id, question, limit=MOST_POSTS)
-        posts = {str(hit.post.post_id): hit.post for hit in found.hits}
         asked = without_filters(question)
+        # "What is new?" is about nothing in particular: then the newest posts are the ones to read.
+        query = question if subject_of(asked) else " ".join(one for one, _, _ in filters_in(question))
+        found = await self._search.search(tenant_id, query, limit=MOST_POSTS)
+        posts = {str(hit.post.post_id): hit.post for hit in found.hits}
         passages = [Passage(key=key, text=text) for hit in found.hits for key, text in [_passage(hit, asked)] if text]
         told = Answered(looked_at=len(passages), notes=found.notes, without_meaning=found.without_meaning)
         if not passages:
@@ -77,9 +81,15 @@ class Asking:
 
 
 def _passage(hit: Hit, question: str) -> tuple[str, str]:
-    text = without_steering("\n\n".join(passage.text[:LONGEST_PASSAGE] for passage in hit.post.passages))
+    text = without_steering("\n\n".join(map(_readable, hit.post.passages)))
     told = [one for one in sentences_of(text) if not _echoes(one, question)]
     return str(hit.post.post_id), "\n".join(told)[:LONGEST_PASSAGE]
+
+
+def _readable(passage: Found) -> str:
+    """Lines on a picture end where its edge is, and not where a sentence does."""
+    text = passage.text[:LONGEST_PASSAGE]
+    return " ".join(text.split()) if passage.origin is Origin.PICTURE else text
 
 
 def _echoes(sentence: str, question: str) -> bool:

@@ -178,6 +178,20 @@ async def test_an_english_question_finds_a_russian_answer(worker: ModelProcess) 
     assert "21%" in answer.sentences[0].text
 
 
+async def test_words_that_only_ask_are_no_answer(worker: ModelProcess) -> None:
+    passages = [
+        Passage(key="code", text="Программа обновилась: что нового. Завтра расскажем."),
+        Passage(key="show", text="В музее открылась выставка «Бумага и ветер».\nоткрылась выставка «Сто"),
+    ]
+    answer = await LocalAnswerer(worker).answer("Расскажи, что нового про выставку", passages)
+    assert [sentence.text for sentence in answer.sentences] == ["В музее открылась выставка «Бумага и ветер»."]
+
+
+async def test_who_asks_for_nothing_in_particular_hears_what_there_is(worker: ModelProcess) -> None:
+    answer = await LocalAnswerer(worker).answer("Что нового?", PASSAGES)
+    assert [sentence.sources for sentence in answer.sentences] == [("weather",), ("rate",), ("repost",)]
+
+
 @pytest.mark.parametrize("question", ["Кто выиграл чемпионат мира по хоккею?", "Where do penguins live?", "", "???"])
 async def test_what_is_not_in_the_passages_is_not_answered(worker: ModelProcess, question: str) -> None:
     assert (await LocalAnswerer(worker).answer(question, PASSAGES)).sentences == ()

@@ -269,6 +269,15 @@ async def test_what_the_posts_do_not_say_is_not_answered(library: Library, model
         assert answered.sources == ()
 
 
+async def test_who_asks_what_is_new_is_told_of_the_newest_posts(library: Library, models: ModelProcess) -> None:
+    asking = Asking(library.search(), LocalAnswerer(models))
+    newest = (await library.search().search(SYSTEM, "")).hits[0].post
+    answered = await asking.ask(SYSTEM, "Что нового?")
+    assert newest.url in {post.url for post in answered.sources}
+    narrow = await asking.ask(SYSTEM, "Что нового? channel:@sport")
+    assert {post.channel_id for post in narrow.sources} == {SPORT}
+
+
 class Inventive:
     """A model that invents sources, as one that a post has talked into it might."""
 
