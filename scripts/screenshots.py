@@ -20,7 +20,7 @@ NAME, PASSWORD = "editor", "a long enough password"
 PAGES = {
     "home": "/",
     "search": "/search?q=рынок",
-    "ask": "/ask?q=Когда+ждать+штормовой+ветер%3F",
+    "ask": "/ask?q=Кто+видел+комету%3F",
     "channels": "/channels",
     "graph": "/graph",
     "saved": "/saved",
@@ -47,7 +47,7 @@ def main(welcome: str, folder: Path) -> None:
         for name, address in PAGES.items():
             shoot(page, root + address, folder / f"{name}.png")
         follow(page, root, "/search?q=has:album", "a[href^='/posts/']", folder / "post.png")
-        follow(page, root, "/digests", "main a[href^='/digests/']:not([href$='/new'])", folder / "digest.png")
+        preview(page, root, folder / "digest.png")
         follow(page, root, "/channels", "main a[href^='/channels/']", folder / "channel.png")
         variants(browser, context, root, folder)
         browser.close()
@@ -89,6 +89,17 @@ def follow(page: Page, root: str, address: str, link: str, file: Path) -> None:
     place = page.locator(link).first
     if place.count():
         shoot(page, root + str(place.get_attribute("href")), file)
+
+
+def preview(page: Page, root: str, file: Path) -> None:
+    """What a digest would say now."""
+    page.goto(f"{root}/digests/new")
+    page.locator("[hx-post='/digests/preview']").click()
+    told = page.locator("#preview h2")
+    told.wait_for(timeout=60_000)
+    page.evaluate("document.querySelector('#preview').scrollIntoView()")
+    page.wait_for_timeout(500)
+    page.screenshot(path=file)
 
 
 def variants(browser: Browser, context: BrowserContext, root: str, folder: Path) -> None:
