@@ -134,10 +134,11 @@ async def _invalid(request: Request, exc: Exception) -> Response:
 async def _ours(request: Request, exc: Exception) -> Response:
     if isinstance(exc, Retry):
         after = max(1, round(exc.after or 5))
-        detail = str(exc)
+        headers = {"Retry-After": str(after)}
         if isinstance(exc, BudgetSpent) and wants_page(request):
-            detail = said(request, "base.budget_spent", until=f"{exc.until:%H:%M}")
-        return answer(request, Problem(503, detail, headers={"Retry-After": str(after)}))
+            words = said(request, "base.budget_spent", until=f"{exc.until:%H:%M}")
+            return error_page(request, 503, words, headers, translated=True)
+        return answer(request, Problem(503, str(exc), headers=headers))
     if isinstance(exc, Reject | Skip):
         return answer(request, Problem(422, str(exc)))
     return await _unexpected(request, exc)

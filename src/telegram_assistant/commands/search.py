@@ -87,7 +87,8 @@ def ask(
     async def work(runtime: Runtime) -> Answered:
         async with _tools(runtime) as tools:
             asking = Asking(tools.search, tools.models.answerer, ModelUsage(runtime.database, runtime.clock))
-            return await asking.ask(UUID(SYSTEM_TENANT), " ".join(question))
+            here = runtime.clock().astimezone().tzinfo
+            return await asking.ask(UUID(SYSTEM_TENANT), " ".join(question), zone=here)
 
     try:
         answered = with_runtime(work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Protocol
 from uuid import UUID
 
@@ -26,7 +27,7 @@ NOT_IN_YOUR_CHANNELS = "not in your channels"
 class Finds(Protocol):
     """What answers are made from."""
 
-    async def search(self, tenant_id: UUID, text: str, *, limit: int = 20) -> Results: ...
+    async def search(self, tenant_id: UUID, text: str, *, limit: int = 20, zone: tzinfo | None = None) -> Results: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,15 @@ class Asking:
         self._answerer = answerer
         self._usage = usage
 
-    async def ask(self, tenant_id: UUID, question: str) -> Answered:
-        """The question may narrow where to look, as any query. Raises Retry when the model is away."""
+    async def ask(self, tenant_id: UUID, question: str, *, zone: tzinfo | None = None) -> Answered:
+        """The question may narrow where to look, as any query; `zone`: where its dates are meant.
+
+        Raises Retry when the model is away.
+        """
         asked = without_filters(question)
         # "What is new?" is about nothing in particular: then the newest posts are the ones to read.
         query = question if subject_of(asked) else " ".join(one for one, _, _ in filters_in(question))
-        found = await self._search.search(tenant_id, query, limit=MOST_POSTS)
+        found = await self._search.search(tenant_id, query, limit=MOST_POSTS, zone=zone)
         posts = {str(hit.post.post_id): hit.post for hit in found.hits}
         passages = [Passage(key=key, text=text) for hit in found.hits for key, text in [_passage(hit, asked)] if text]
         told = Answered(looked_at=len(passages), notes=found.notes, without_meaning=found.without_meaning)

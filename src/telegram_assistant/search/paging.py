@@ -11,8 +11,10 @@ from uuid import UUID
 import msgspec
 
 from telegram_assistant.errors import Reject
+from telegram_assistant.search.ranking import Scale
 
-LONGEST = 400
+LONGEST = 1_500
+FIRST_YEAR, LAST_YEAR = 1970, 9000
 WRONG = "this cursor is not one of this search: begin without it"
 
 
@@ -26,6 +28,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     as_of: datetime
     last: tuple[float, float, UUID] | None = None
     base: tuple[datetime, UUID] | None = None
+    scale: Scale | None = None  # of the scores on the first page
 
     def __str__(self) -> str:
         """As it goes out, and comes back."""
@@ -38,9 +41,15 @@ def read_cursor(text: str, asked: str) -> Cursor:
         cursor = msgspec.json.decode(urlsafe_b64decode(text[:LONGEST] + "=" * (-len(text) % 4)), type=Cursor)
     except (msgspec.DecodeError, Error, ValueError) as exc:
         raise Reject(WRONG) from exc
-    if cursor.asked != asked or cursor.as_of.tzinfo is None or (cursor.base and cursor.base[0].tzinfo is None):
+    moments = [cursor.as_of] if cursor.base is None else [cursor.as_of, cursor.base[0]]
+    if cursor.asked != asked or not all(map(_sensible, moments)):
         raise Reject(WRONG)
     return cursor
+
+
+def _sensible(moment: datetime) -> bool:
+    """A moment that can be reckoned with in any zone."""
+    return moment.tzinfo is not None and FIRST_YEAR <= moment.year <= LAST_YEAR
 
 
 def digest_of(*parts: object) -> str:

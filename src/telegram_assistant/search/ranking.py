@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+import msgspec
+
 from telegram_assistant.search.documents import Candidate
 
 WORDS_WEIGH = 6.0  # times as much as meaning, where a post has all words of the query
@@ -36,6 +38,15 @@ class Ranked:
     by_meaning: bool
 
 
+class Scale(msgspec.Struct, frozen=True, array_like=True):
+    """What scores are relative to: later pages go by that of the first, whatever came or went meanwhile."""
+
+    worths: tuple[float, ...]  # of the clauses
+    words: float  # by which a score by words is multiplied
+    far: float
+    near: float
+
+
 def score_words(candidate: Candidate, worths: Sequence[float]) -> ByWords:
     """`worths` of the clauses, in the order of the candidate's ranks."""
     total = sum(worths)
@@ -48,22 +59,35 @@ def score_words(candidate: Candidate, worths: Sequence[float]) -> ByWords:
     return ByWords(found / total / (1 + math.log1p(candidate.length)) * math.sqrt(share), share)
 
 
-def rank(candidates: Sequence[Candidate], worths: Sequence[float], meaning: Mapping[UUID, float]) -> list[Ranked]:
-    """The best first, without those that only nearly mean it. `meaning`: how near posts are; empty: by words alone.
+def scale_of(candidates: Sequence[Candidate], worths: Sequence[float], meaning: Mapping[UUID, float]) -> Scale:
+    """Both scores are taken relative to their own best, so that it does not matter on which scale a model says "near".
 
-    Both scores are taken relative to their own best, so that it does not matter on which scale a model says "near".
+    `meaning`: how near posts are; empty: by words alone.
     """
-    scores = {one.post_id: score_words(one, worths) for one in candidates}
-    best = max((one.score for one in scores.values()), default=0.0) or 1.0
-    trust = WORDS_WEIGH * _trust(list(scores.values())) if meaning else 1.0
+    scores = [score_words(one, worths) for one in candidates]
+    best = max((one.score for one in scores), default=0.0) or 1.0
+    trust = WORDS_WEIGH * _trust(scores) if meaning else 1.0
     far, near = min(meaning.values(), default=0.0), max(meaning.values(), default=0.0)
+    return Scale(tuple(worths), trust / best, far, near)
+
+
+def rank(
+    candidates: Sequence[Candidate],
+    worths: Sequence[float],
+    meaning: Mapping[UUID, float],
+    scale: Scale | None = None,
+) -> list[Ranked]:
+    """The best first, without those that only nearly mean it. `scale`: None for that of these candidates."""
+    scale = scale or scale_of(candidates, worths, meaning)
     ranked = []
     for candidate in candidates:
-        words = scores[candidate.post_id].score
-        close = (meaning.get(candidate.post_id, far) - far) / (near - far) if near > far else 1.0
+        words = score_words(candidate, scale.worths).score
+        close = 1.0
+        if scale.near > scale.far:
+            close = (meaning.get(candidate.post_id, scale.far) - scale.far) / (scale.near - scale.far)
         if words > 0 or close >= CLOSE or not meaning:
             by_meaning = candidate.post_id in meaning
-            ranked.append(Ranked(candidate, trust * words / best + close, by_words=words > 0, by_meaning=by_meaning))
+            ranked.append(Ranked(candidate, scale.words * words + close, by_words=words > 0, by_meaning=by_meaning))
     return sorted(ranked, key=order)
 
 

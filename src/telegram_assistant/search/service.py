@@ -19,7 +19,7 @@ from telegram_assistant.search.meaning import Meaning, but_not, where_of
 from telegram_assistant.search.paging import Cursor, digest_of, read_cursor
 from telegram_assistant.search.plan import Counts, Either, Plan
 from telegram_assistant.search.planning import Planner
-from telegram_assistant.search.ranking import Ranked, order, rank
+from telegram_assistant.search.ranking import Ranked, Scale, order, rank, scale_of
 from telegram_assistant.search.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
 from telegram_assistant.search.signatures import band_keys, same_story
 from telegram_assistant.search.snippets import Marker, snippet
@@ -30,6 +30,7 @@ MOST_HITS = 100
 MOST_TELLERS = 50
 MOST_FACETS = 20
 MANY_CHANNELS = 50
+LATER = 2  # times as many near ones on later pages
 
 log = get_logger(__name__)
 
@@ -74,6 +75,7 @@ class _Found:
 
     stories: list[Story]
     end: tuple[datetime, UUID] | None = None
+    scale: Scale | None = None
     without_meaning: str = ""
 
 
@@ -124,7 +126,7 @@ class Search:
         if sort is Sort.NEWEST:
             found = await self._newest(plan, at.base, as_of)
         else:
-            found = await self._best(tenant_id, query, plan, as_of)
+            found = await self._best(tenant_id, query, plan, as_of, at.scale)
         rest = [story for story in found.stories if at.last is None or order(story.best) > at.last]
         page = rest[: max(1, min(limit, MOST_HITS))]
         marker = await asyncio.to_thread(Marker.of, query, self._lexicon)
@@ -167,22 +169,29 @@ class Search:
         end = (candidates[-1].posted_at, candidates[-1].post_id) if len(candidates) == WINDOW else None
         return _Found(fold(_in_time(candidate) for candidate in candidates), end)
 
-    async def _best(self, tenant_id: UUID, query: Query, plan: Plan, as_of: datetime | None) -> _Found:
-        """By words and by meaning."""
+    async def _best(
+        self, tenant_id: UUID, query: Query, plan: Plan, as_of: datetime | None, scale: Scale | None
+    ) -> _Found:
+        """By words and by meaning; on later pages by the scale of the first."""
         if not plan.channels:
             return _Found([])
+        worths = [scored.worth for scored in plan.scored]
+        if scale is not None and len(scale.worths) != len(worths):  # words were counted anew meanwhile
+            scale = None
         found, (meaning, why) = await asyncio.gather(
-            self._documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, query, plan)
+            self._documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, query, plan, scale)
         )
         known = {one.post_id for one in found}
         others = [post_id for post_id in meaning if post_id not in known]
         found += await self._documents.fitting(plan, others, as_of=as_of)
         fits = {one.post_id for one in found}
         near = {post_id: score for post_id, score in meaning.items() if post_id in fits}
-        ranked = rank(found, [scored.worth for scored in plan.scored], near)
-        return _Found(fold(ranked), without_meaning=why)
+        scale = scale or scale_of(found, worths, near)
+        return _Found(fold(rank(found, worths, near, scale)), scale=scale, without_meaning=why)
 
-    async def _near(self, tenant_id: UUID, query: Query, plan: Plan) -> tuple[dict[UUID, float], str]:
+    async def _near(
+        self, tenant_id: UUID, query: Query, plan: Plan, scale: Scale | None
+    ) -> tuple[dict[UUID, float], str]:
         """By meaning, or why not. Deleted posts are in no vector index."""
         if self._meaning is None or query.wants_deleted:
             return {}, self._why_without
@@ -190,12 +199,15 @@ class Search:
         if len(plan.channels) > MANY_CHANNELS:
             hidden = await self._posts.others(plan.channels)
             where = but_not(where, hidden) if len(hidden) < len(plan.channels) else where
+        # What came since the first page may have crowded out what was near then: so more are looked at, as far as then.
+        meaning = self._meaning if scale is None else replace(self._meaning, nearest=LATER * self._meaning.nearest)
         try:
             # Whatever the index says, only posts of the plan's channels are shown (`fitting`).
-            return await self._meaning.near_text(self._owners(tenant_id), query.words, where), ""
+            found = await meaning.near_text(self._owners(tenant_id), query.words, where)
         except Retry as exc:
             log.warning("search_by_words_alone", reason=str(exc))
             return {}, str(exc)
+        return {one: score for one, score in found.items() if scale is None or score >= scale.far}, ""
 
     async def _hits(self, tenant_id: UUID, page: Sequence[Story], everywhere: Plan, marker: Marker) -> tuple[Hit, ...]:
         told = await self._tellers(page, everywhere)
@@ -246,7 +258,7 @@ class Search:
 
 def _next(at: Cursor, found: _Found, page: Sequence[Story], *, more: bool) -> str | None:
     if more:
-        return str(Cursor(at.asked, at.as_of, order(page[-1].best), at.base))
+        return str(Cursor(at.asked, at.as_of, order(page[-1].best), at.base, found.scale))
     return str(Cursor(at.asked, at.as_of, None, found.end)) if found.end else None
 
 

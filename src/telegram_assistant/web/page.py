@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from telegram_assistant import __version__
 from telegram_assistant.domain.access import Caller
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.web import charts
 from telegram_assistant.web.texts import LANGUAGES, load_texts
 from telegram_assistant.web.topics import topic_title
@@ -40,7 +41,8 @@ MORE = (
     ("storage", "/storage"),
     ("jobs", "/jobs"),
 )
-FOR_ADMINS = frozenset({"jobs"})
+FOR_WHO_RUNS_IT = frozenset({"jobs"})  # admins of the first tenant
+SAY_NO_MORE = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.INTERNAL_SERVER_ERROR})
 
 
 def make_pages() -> Environment:
@@ -54,8 +56,6 @@ def make_pages() -> Environment:
     pages.globals |= {
         "version": __version__,
         "navigation": NAVIGATION,
-        "more": MORE,
-        "for_admins": FOR_ADMINS,
         "sparkline": charts.sparkline,
         "line_chart": charts.line_chart,
         "heat_map": charts.heat_map,
@@ -89,9 +89,14 @@ def _render(request: Request, template: str, caller: Caller | None, context: Map
         path=request.url.path,
         asked=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         caller=caller,
+        more=[one for one in MORE if one[0] not in FOR_WHO_RUNS_IT or _runs_it_all(caller)],
         demo=services.health.demo,
         **context,
     )
+
+
+def _runs_it_all(caller: Caller | None) -> bool:
+    return caller is not None and caller.is_admin and str(caller.tenant_id) == SYSTEM_TENANT
 
 
 def wants_page(request: Request) -> bool:
@@ -100,7 +105,9 @@ def wants_page(request: Request) -> bool:
     )
 
 
-def error_page(request: Request, status: int, detail: str, headers: Mapping[str, str]) -> Response:
+def error_page(
+    request: Request, status: int, detail: str, headers: Mapping[str, str], *, translated: bool = False
+) -> Response:
     """For people: what is wrong, and the way to the sign-in where that is what lacks."""
     by_htmx = "hx-request" in request.headers
     if status == HTTPStatus.UNAUTHORIZED:
@@ -108,9 +115,18 @@ def error_page(request: Request, status: int, detail: str, headers: Mapping[str,
         there = link("/sign-in", next=here if request.method == "GET" and not by_htmx else "/")
         return Response(headers={"HX-Redirect": there}) if by_htmx else RedirectResponse(there, status_code=303)
     template = "problem_part.html" if by_htmx else "problem.html"
-    answer = page(request, template, caller=None, status=status, code=status, detail=detail)
+    words, exact = (detail, "") if translated else _explained(request, status, detail)
+    answer = page(request, template, caller=None, status=status, code=status, detail=words, exact=exact)
     answer.headers.update(headers)
     return answer
+
+
+def _explained(request: Request, status: int, detail: str) -> tuple[str, str]:
+    """In the reader's language; and where the English words say more than the status does, those."""
+    texts, language, key = load_texts(), language_of(request), f"base.detail_{status}"
+    if language == "en" or key not in texts.keys:
+        return detail, ""
+    return texts(language, key), "" if status in SAY_NO_MORE else detail
 
 
 def said(request: Request, key: str, **values: object) -> str:

@@ -154,6 +154,7 @@ async def test_the_page(client_of: Client, town: Town, alerting: Alerting, world
     assert (await admin.post(f"/alerts/watch/{uuid4()}")).status_code == 404
     added = await admin.post("/alerts/places", data={"kind": "webhook", "value": f"{world.base}/hook"})
     assert "whsec_" in added.text
+    assert added.headers["Cache-Control"] == "no-store", "the Back button shows no secret"
     assert "whsec_" not in (await admin.get("/alerts")).text
     await edit(town, post, "нефть <b>дешевеет</b>")
     await town.archive.run("UPDATE channels SET status = 'dead', last_error = '<script>' WHERE id = 200")
@@ -169,6 +170,8 @@ async def test_the_page(client_of: Client, town: Town, alerting: Alerting, world
     bad = await admin.post("/alerts/places", data={"kind": "slack", "value": "http://hooks.slack.com/x"})
     assert bad.status_code == 422
     assert "https://" in bad.text
+    assert 'value="http://hooks.slack.com/x"' in bad.text, "to be corrected"
+    assert '<option value="slack" selected>' in bad.text
     for path in (f"/alerts/places/{place.id}/toggle", "/alerts/read", f"/alerts/places/{place.id}/retry"):
         assert (await admin.post(path)).status_code == 303
     assert (await admin.post(f"/alerts/places/{place.id}/remove")).status_code == 303

@@ -178,6 +178,16 @@ async def test_the_feed_opens_with_its_address_and_no_other(town: Town, client_o
     assert (await stranger.get(renewed["feed"])).status_code == 404, "nobody asked for one any more"
 
 
+async def test_the_feed_of_somebody_who_was_kept_out_is_closed(town: Town, client_of: ClientOf, services: Any) -> None:
+    digest = await made(client_of(town.member))
+    await issued(town, services, digest)
+    stranger = client_of()
+    assert (await stranger.get(digest["feed"])).status_code == 200
+    kept_out = await client_of(town.admin).patch(f"/api/v1/users/{town.member.user_id}", json={"disabled": True})
+    assert kept_out.status_code == 200
+    assert (await stranger.get(digest["feed"])).status_code == 404
+
+
 async def test_somebody_elses_is_not_there(town: Town, client_of: ClientOf, services: Any) -> None:
     client = client_of(town.member)
     digest = await made(client)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.integration.search.archive import SPORT
@@ -69,6 +71,23 @@ async def test_pages_fit_together(town: Town, client_of: ClientOf) -> None:
     assert wrong.status_code == 422
     assert wrong.headers["content-type"] == "application/problem+json"
     assert "cursor" in wrong.json()["detail"]
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.usefixtures("posts")
+async def test_a_cursor_whose_times_were_changed_is_refused(
+    town: Town, client_of: ClientOf, moment: str, zone: str
+) -> None:
+    client = client_of(town.member)
+    params = {"q": "-погода after:2026-01-01 before:today", "limit": 1, "zone": zone}
+    given = (await client.get(SEARCH, params=params)).json()["next"]
+    asked, as_of, last, base = msgspec.json.decode(urlsafe_b64decode(given + "=" * (-len(given) % 4)))[:4]
+    for parts in ([asked, moment, last, base], [asked, as_of, last, [moment, last[2]]]):
+        forged = urlsafe_b64encode(msgspec.json.encode(parts)).decode()
+        answer = await client.get(SEARCH, params={**params, "cursor": forged})
+        assert answer.status_code == 422, parts
+        assert "cursor" in answer.json()["detail"]
 
 
 @pytest.mark.usefixtures("posts")

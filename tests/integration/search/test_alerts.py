@@ -335,6 +335,22 @@ async def test_a_secret_of_another_installation_is_told(desk: Desk, receiver: Re
     assert "set the webhook anew" in alert.error
 
 
+async def test_whoever_is_kept_out_gets_nothing_by_webhook(desk: Desk, receiver: Receiver) -> None:
+    oil = await desk.save("нефть")
+    await desk.hook(oil, receiver.url)
+    await desk.archive.post(1, "нефть дорожает")
+    assert await desk.alerts.look() == 1
+    await desk.archive.run("UPDATE users SET disabled = true WHERE id = :id", id=desk.user)
+    await desk.archive.post(2, "нефть дешевеет")
+    await desk.alerts.once()
+    assert receiver.got == []
+    await desk.archive.run("UPDATE users SET disabled = false WHERE id = :id", id=desk.user)
+    await desk.alerts.once()
+    [(body, _)] = receiver.got
+    assert body["post"]["url"] == "https://t.me/daily_news/1", "what waited before; what came meanwhile is shown only"
+    assert await desk.numbers(oil) == [1, 2]
+
+
 async def test_a_post_that_is_gone_is_not_sent(desk: Desk, receiver: Receiver) -> None:
     oil = await desk.save("нефть")
     await desk.hook(oil, receiver.url)

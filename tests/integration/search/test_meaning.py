@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 import pytest_asyncio
@@ -119,6 +121,20 @@ async def test_a_post_is_found_across_languages(library: Library) -> None:
     assert results.hits[0].by_meaning
     assert not results.hits[0].by_words
     assert results.without_meaning == ""
+
+
+async def test_pages_fit_together_while_nearer_posts_come(library: Library) -> None:
+    for number in range(10, 26):
+        await library.post(number, f"Снег и ветер в городе номер {number}: дороги {'чистят ' * (number % 4)}")
+    search = library.search(replace(library.meaning, nearest=12))
+    whole = numbers(await search.search(SYSTEM, "сильный снег", limit=100))
+    page = await search.search(SYSTEM, "сильный снег", limit=3)
+    seen = numbers(page)
+    while page.cursor:
+        await library.post(100 + len(seen), f"Сильный снег {len(seen)}")
+        page = await search.search(SYSTEM, "сильный снег", limit=3, cursor=page.cursor)
+        seen += numbers(page)
+    assert seen == whole
 
 
 async def test_words_and_meaning_together(library: Library) -> None:
@@ -267,6 +283,13 @@ async def test_what_the_posts_do_not_say_is_not_answered(library: Library, model
         assert answered.sentences == ()
         assert answered.text == NOT_IN_YOUR_CHANNELS
         assert answered.sources == ()
+
+
+async def test_dates_of_a_question_are_those_of_who_asks(library: Library, models: ModelProcess) -> None:
+    asking = Asking(library.search(), LocalAnswerer(models))
+    question = f"Кто обыграл Зенит в финале Кубка России? after:{POSTED + timedelta(days=1):%Y-%m-%d}"
+    assert (await asking.ask(SYSTEM, question)).sentences == ()
+    assert (await asking.ask(SYSTEM, question, zone=ZoneInfo("Pacific/Kiritimati"))).sentences, "it is tomorrow there"
 
 
 async def test_who_asks_what_is_new_is_told_of_the_newest_posts(library: Library, models: ModelProcess) -> None:

@@ -182,6 +182,22 @@ async def test_pages_fit_together_while_posts_come(search: Search, archive: Arch
     assert 100 in numbers(await search.search(SYSTEM, query, limit=100))
 
 
+async def test_pages_fit_together_while_words_are_counted_anew(search: Search, archive: Archive) -> None:
+    for number in range(1, 26):
+        await archive.post(number, f"{'погода ' * (number % 5)} {'снег ' * (number % 3)} день{number}")
+    await archive.documents.count_terms()
+    whole = numbers(await search.search(SYSTEM, "погода снег", limit=100))
+    page = await search.search(SYSTEM, "погода снег", limit=4)
+    seen = numbers(page)
+    while page.cursor:
+        new = 100 + len(seen)
+        await archive.post(new, f"погода {'погода ' * len(seen)} сегодня{new}")
+        await archive.documents.count_terms()
+        page = await search.search(SYSTEM, "погода снег", limit=4, cursor=page.cursor)
+        seen += numbers(page)
+    assert seen == whole
+
+
 async def test_the_newest_are_paged_through_beyond_one_window(
     search: Search, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

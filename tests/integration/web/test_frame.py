@@ -95,6 +95,38 @@ async def test_errors_are_pages_for_people(client_of: Client, town: Town) -> Non
     assert "The model is away" in part.text
 
 
+async def test_errors_are_told_in_the_readers_language(client_of: Client, town: Town) -> None:
+    client = client_of(town.admin, page=True)
+    russian = {"Accept-Language": "ru"}
+    for address, status, words, exact in (
+        ("/nowhere", 404, "Такого нет, или оно не ваше.", ""),
+        ("/fails/bug", 500, "нас что-то сломалось.", ""),
+        ("/fails/reject", 422, "Что-то введено неверно", '<p class="small" lang="en">That can never work</p>'),
+        ("/fails/retry", 503, "Часть системы сейчас недоступна", '<p class="small" lang="en">The model is away</p>'),
+    ):
+        answer = await client.get(address, headers=russian)
+        assert (answer.status_code, words in answer.text, exact in answer.text) == (status, True, True), address
+        assert "nothing at this address" not in answer.text
+        assert "Something went wrong" not in answer.text
+    assert "There is nothing at this address" in (await client.get("/nowhere")).text
+
+
+async def test_nobody_is_led_to_a_page_that_is_not_for_them(client_of: Client, town: Town) -> None:
+    for person in (town.admin, town.member, town.other):
+        client = client_of(person, page=True)
+        opens = (await client.get("/jobs")).status_code == 200
+        assert ('href="/jobs"' in (await client.get("/interests")).text) is opens, person
+
+
+async def test_an_invitation_that_is_refused_can_be_corrected(client_of: Client, town: Town) -> None:
+    written = {"name": "Анна «нет»", "email": "nomail", "role": "admin"}
+    answer = await client_of(town.admin, page=True).post("/account/people", data=written)
+    assert answer.status_code == 422
+    assert 'value="Анна «нет»"' in answer.text
+    assert 'value="nomail"' in answer.text
+    assert '<option value="admin" selected>' in answer.text
+
+
 async def test_strangers_are_led_to_the_sign_in(client_of: Client) -> None:
     answer = await client_of(page=True).get("/fails/bug?x=1")
     assert answer.status_code == 303

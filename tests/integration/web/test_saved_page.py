@@ -98,6 +98,7 @@ async def test_a_webhook_is_set_and_tried(town: Town, client_of: ClientOf) -> No
     assert "The webhook did not take it" in refused.text
     taken = await client.post(f"/saved/{search}/webhook", data={"url": "https://example.org/hook"})
     assert "whsec_" in taken.text
+    assert taken.headers["Cache-Control"] == "no-store", "the Back button shows no secret"
     again = (await client.get("/saved")).text
     assert "whsec_" not in again, "it is shown once"
     assert "https://example.org/hook" in again

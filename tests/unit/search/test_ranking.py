@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telegram_assistant.search.documents import Candidate
-from telegram_assistant.search.ranking import Ranked, rank, score_words
+from telegram_assistant.search.ranking import Ranked, rank, scale_of, score_words
 from telegram_assistant.search.signatures import signature
 from telegram_assistant.search.stories import fold
 
@@ -68,6 +68,17 @@ def test_the_scale_of_a_model_does_not_matter() -> None:
     near = {one.post_id: one.post_id.int / 7 for one in found[:3]}
     stretched = {post_id: 0.8 + score / 100 for post_id, score in near.items()}
     assert order(rank(found, [RARE, COMMON], near)) == order(rank(found, [RARE, COMMON], stretched))
+
+
+def test_by_the_scale_of_the_first_page_nothing_moves_when_posts_come_and_go() -> None:
+    found = [candidate(number, number / 10, 0.3) for number in range(1, 6)]
+    near = {one.post_id: one.post_id.int / 7 for one in found}
+    scale = scale_of(found, [RARE, COMMON], near)
+    first = {one.candidate.post_id: one.score for one in rank(found, [RARE, COMMON], near)}
+    better, nearer = candidate(9, 1.0, 1.0, length=1), candidate(10, 0.0, 0.0)
+    later = rank([better, nearer, *found[:-1]], [COMMON, RARE], near | {nearer.post_id: 0.99}, scale)
+    scores = {one.candidate.post_id: one.score for one in later}
+    assert [scores[one.post_id] for one in found[:-1]] == [first[one.post_id] for one in found[:-1]]
 
 
 @given(st.lists(st.tuples(RANKS, RANKS), max_size=30), st.lists(st.floats(-1, 1), max_size=30))

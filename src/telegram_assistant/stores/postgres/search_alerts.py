@@ -24,19 +24,21 @@ WHERE a.search_id = $1 AND a.story_of IS NULL AND d.posted_at BETWEEN $2 AND $3
 _ADD = """
 INSERT INTO search_alerts (search_id, post_id, tenant_id, story_of, state, read_at)
 SELECT s.id, n.post_id, s.tenant_id, n.story_of,
-  CASE WHEN n.story_of IS NULL AND s.webhook_url IS NOT NULL THEN 'waiting' ELSE 'shown' END,
+  CASE WHEN n.story_of IS NULL AND s.webhook_url IS NOT NULL AND NOT u.disabled THEN 'waiting' ELSE 'shown' END,
   CASE WHEN s.web THEN NULL ELSE now() END
-FROM saved_searches s CROSS JOIN unnest($2::uuid[], $3::uuid[]) AS n(post_id, story_of)
+FROM saved_searches s JOIN users u ON u.id = s.user_id CROSS JOIN unnest($2::uuid[], $3::uuid[]) AS n(post_id, story_of)
 JOIN posts p ON p.id = n.post_id
 WHERE s.id = $1 ON CONFLICT DO NOTHING RETURNING post_id, story_of
 """
-# Not more than a few of one search at once: an address that does not answer shall not keep the others waiting.
+# Not more than a few of one search at once: an address that does not answer shall not keep the others waiting. Whoever
+# is kept out gets nothing, wherever it went before.
 _DUE = """
 SELECT * FROM (
   SELECT a.search_id, a.post_id, a.tenant_id, s.name, s.query, s.webhook_url AS url, s.webhook_secret AS secret,
     a.attempts, a.found_at, row_number() OVER (PARTITION BY a.search_id ORDER BY a.due_at, a.post_id) AS place
-  FROM search_alerts a JOIN saved_searches s ON s.id = a.search_id
+  FROM search_alerts a JOIN saved_searches s ON s.id = a.search_id JOIN users u ON u.id = s.user_id
   WHERE a.state = 'waiting' AND a.due_at <= now() AND s.webhook_url IS NOT NULL AND s.webhook_secret IS NOT NULL
+    AND NOT u.disabled
 ) due WHERE place <= :each ORDER BY place, found_at LIMIT :most
 """
 _LIST = """

@@ -95,7 +95,8 @@ async def invite(
     try:
         made = await services.access.people.invite(caller, name=name, role=Role(role), email=email)
     except Reject as exc:
-        return await _people(request, services, caller, problem=_said(request, exc))
+        written = {"name": name, "email": email, "role": role}
+        return await _people(request, services, caller, problem=_said(request, exc), written=written)
     return await _people(request, services, caller, made=made)
 
 
@@ -164,13 +165,27 @@ async def _own(
 
 
 async def _people(
-    request: Request, services: Services, caller: Caller, *, made: Invitation | None = None, problem: str = ""
+    request: Request,
+    services: Services,
+    caller: Caller,
+    *,
+    made: Invitation | None = None,
+    problem: str = "",
+    written: dict[str, str] | None = None,
 ) -> HTMLResponse:
+    """`written`: what stood in the form that was refused."""
     users = await services.access.people.users(caller, limit=MOST)
     address = welcome_link(request, services, made.token) if made else ""
     invited = made.user.name if made else ""
     return _page(
-        request, "account_people.html", caller, users=users, link_for=invited, address=address, problem=problem
+        request,
+        "account_people.html",
+        caller,
+        users=users,
+        link_for=invited,
+        address=address,
+        problem=problem,
+        written=written or {},
     )
 
 

@@ -95,7 +95,8 @@ async def add_place(
     try:
         made, secret = await desk.add(kind, value, name, topics or [])
     except (Reject, Retry) as exc:
-        return await _page(request, services, admin, status=422, failed=str(exc))
+        written = {"kind": kind, "value": value, "name": name, "topics": topics or []}
+        return await _page(request, services, admin, status=422, failed=str(exc), written=written)
     await note(services, admin, "alert_place_added", made)
     return await _page(request, services, admin, about=made.id, secret=secret or "")
 
@@ -151,8 +152,8 @@ async def _page(
     found = await store.of_user(tenant_id, caller.user_id, limit=ON_A_PAGE + 1, after=after)
     places = await AlertChannels(services.database).of_tenant(tenant_id) if caller.is_admin else []
     sent = await AlertDeliveries(services.database).newest(tenant_id, limit=DELIVERIES) if caller.is_admin else []
-    unknown = {"about": None, "failed": "", "secret": "", "arrived": False}
-    return page(
+    unknown: dict[str, Any] = {"about": None, "failed": "", "secret": "", "arrived": False, "written": {}}
+    answer = page(
         request,
         "alerts.html",
         caller=caller,
@@ -168,6 +169,9 @@ async def _page(
         topics=list(Topic),
         **{**unknown, **told},
     )
+    if told.get("secret") or told.get("written"):
+        answer.headers["Cache-Control"] = "no-store"  # it must not come back with the Back button
+    return answer
 
 
 async def _shown(services: Services, notice: Notice) -> ShownNotice:

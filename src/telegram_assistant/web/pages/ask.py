@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 from telegram_assistant.api.auth import PageCallerDep, ServicesDep
 from telegram_assistant.domain.query import without_filters
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.web.page import fragment, page
+from telegram_assistant.web.page import fragment, page, zone_of
 
 LONGEST_QUESTION = 16_000
 EXAMPLES = ("example_1", "example_2", "example_3")
@@ -28,7 +28,7 @@ async def ask(request: Request, caller: PageCallerDep, q: Asked = "") -> HTMLRes
 @router.get("/ask/answer")
 async def answer(request: Request, services: ServicesDep, caller: PageCallerDep, q: Asked = "") -> HTMLResponse:
     question = clean_text(q).strip()
-    answered = await services.asking.ask(caller.tenant_id, question)
+    answered = await services.asking.ask(caller.tenant_id, question, zone=zone_of(request))
     return fragment(
         request, "ask_answer.html", caller=caller, q=question, answered=answered, said=without_filters(question)
     )

@@ -256,9 +256,13 @@ async def send(room: DigestRoomDep, digest_id: UUID, issue_id: UUID) -> Response
 
 @router.get("/feeds/{digest_id}/{token}")
 async def feed(request: Request, services: ServicesDep, digest_id: UUID, token: str) -> Response:
-    """Whoever has the address may read it; a wrong one and none are the same."""
-    found = await Digests(services.database).any(digest_id)
+    """Whoever has the address may read it, while its owner may; a wrong one and none are the same."""
+    digests = Digests(services.database)
+    found = await digests.any(digest_id)
     if found is None or not opens(services.signer, found, token, services.clock()) or Way.RSS not in found.wish.ways:
+        raise not_found("feed")
+    reader = await digests.reader(found)
+    if reader is None or reader.disabled:
         raise not_found("feed")
     desk = desk_of(request, services)
     issues = await DigestIssues(services.database).page(found.tenant_id, found.id, limit=IN_A_FEED)

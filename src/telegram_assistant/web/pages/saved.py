@@ -143,7 +143,7 @@ async def _page(
     """`told`: what came of the webhook that the search `about` has."""
     searches = await SavedSearches(services.database).of_user(caller.tenant_id, caller.user_id)
     unknown = {"about": None, "failed": "", "secret": "", "took": 0}
-    return page(
+    answer = page(
         request,
         "saved.html",
         caller=caller,
@@ -154,6 +154,9 @@ async def _page(
         **{**unknown, **told},
         **await _alerts(services, caller, of, None),
     )
+    if told.get("secret"):
+        answer.headers["Cache-Control"] = "no-store"  # it must not come back with the Back button
+    return answer
 
 
 async def _alerts(services: Services, caller: Caller, of: UUID | None, cursor: str | None) -> dict[str, Any]:
