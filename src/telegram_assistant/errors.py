@@ -15,11 +15,16 @@ class AssistantError(Exception):
 
 
 class Retry(AssistantError):
-    """Try the same again after `after` seconds (None: the caller's own backoff decides)."""
+    """Try the same again after `after` seconds (None: the caller's own backoff decides).
 
-    def __init__(self, message: str, *, after: float | None = None) -> None:
+    Whoever names a time was only busy, and may be asked as often as it takes; unless it `failed` all the same, as a
+    stranger's server that says when to come again, every time.
+    """
+
+    def __init__(self, message: str, *, after: float | None = None, failed: bool = False) -> None:
         super().__init__(message)
         self.after = after
+        self.failed = failed or after is None
 
 
 class Skip(AssistantError):

@@ -27,6 +27,7 @@ from telegram_assistant.names import (
 )
 
 FIELD = "events"
+LONGEST_NAME = 500  # characters of what an event is called by: more fits into no index of the tables
 EVENTS: dict[str, type[Event]] = {
     POSTS_PARSED: events.PostParsed,
     POSTS_DELETED: events.PostDeleted,
@@ -60,7 +61,15 @@ def decode(kind: type[E], payload: bytes | str) -> list[E]:
         batch: list[E] = _decoders[kind].decode(payload)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as exc:  # nested deeper than any event, or no text
         raise Reject(f"not a batch of {kind.__name__}: {exc}") from exc
+    if any(map(_is_odd, batch)):
+        raise Reject(f"not a batch of {kind.__name__}: a name in its envelope is too long, or has a NUL in it")
     newer = [event for event in batch if event.schema_version > events.SCHEMA_VERSION]
     if newer:
         raise Retry(f"{kind.__name__} of version {newer[0].schema_version} is newer than this program: upgrade it")
     return batch
+
+
+def _is_odd(event: Event) -> bool:
+    """The tables could keep neither its steps nor its dead letter, and whoever tries would try for ever."""
+    names = event.trace_id, event.idempotency_key, getattr(event, "content_hash", "")
+    return any(len(name) > LONGEST_NAME or "\0" in name for name in names)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
+from redis.exceptions import RedisError
 
 from telegram_assistant.bus.codec import EVENTS, FIELD, decode
 from telegram_assistant.bus.groups import leave, make_group
@@ -100,18 +102,26 @@ class Consumer:
         self._progress = task.progress
         work: set[asyncio.Future[None]] = set()
         beating = asyncio.ensure_future(self._beat())
+        blameless = False  # what is under way when the loop ends
         try:
             await self._own_pending()
             await self._read(work)
         except asyncio.CancelledError:
+            blameless = True
             if work:
                 await asyncio.wait(work, timeout=self._patience.stop)
+            raise
+        except Exception as exc:
+            blameless = is_outage(exc)
             raise
         finally:
             beating.cancel()
             for one in work:
                 one.cancel()
             await asyncio.gather(beating, *work, return_exceptions=True)
+            if blameless and self._held:
+                with suppress(RedisError, OSError):  # then their lease ends by itself
+                    await self._room.give_back(list(self._held), time.time())
             self._held.clear()
             for ids in self._flying.values():
                 ids.clear()
@@ -150,13 +160,17 @@ class Consumer:
         names = {stream(event): event for event in self._stage.handlers}
         deliveries = []
         for name, entries in cast("list[Any]", answer or []):
-            kept = tuple((id_, fields[FIELD]) for id_, fields in entries if fields and FIELD in fields)
-            odd = [id_ for id_, fields in entries if not fields or FIELD not in fields]
-            if odd:  # trimmed meanwhile, or not ours
-                await self._redis.xack(name, self._stage.name, *odd)
+            kept = await self._readable(names[name], entries)
             if kept:
                 deliveries.append(Delivery(names[name], kept))
         return deliveries
+
+    async def _readable(self, event: str, entries: Sequence[tuple[str, dict[str, str]]]) -> tuple[tuple[str, str], ...]:
+        """Those with events in them. The others were trimmed meanwhile or are not ours: they must not stay pending."""
+        odd = [id_ for id_, fields in entries if not fields or FIELD not in fields]
+        if odd:
+            await self._redis.xack(stream(event), self._stage.name, *odd)
+        return tuple((id_, fields[FIELD]) for id_, fields in entries if fields and FIELD in fields)
 
     async def _own_pending(self) -> None:
         """What this process read before its loop failed."""
@@ -170,7 +184,7 @@ class Consumer:
             answer = await self._redis.xautoclaim(
                 stream(event), self._stage.name, self._name, min_idle_time=self._patience.idle_ms, count=self._entries
             )
-            entries = tuple((id_, fields[FIELD]) for id_, fields in answer[1] if fields and FIELD in fields)
+            entries = await self._readable(event, answer[1])
             if not entries:
                 continue
             log.info("claimed", stage=self._stage.name, entries=len(entries))
@@ -366,11 +380,17 @@ class Consumer:
         while True:
             heed_stop()
             await asyncio.sleep(self._patience.beat)
-            for event, ids in self._flying.items():
-                if ids:
-                    await self._redis.xclaim(stream(event), self._stage.name, self._name, 0, list(ids), justid=True)
-            if self._held:
-                await self._room.renew(list(self._held), time.time() + self._room.lease)
+            try:
+                await self._give_sign()
+            except (RedisError, OSError) as exc:  # the next one may be heard; nobody would start this loop again
+                log.warning("no_sign_of_life", stage=self._stage.name, reason=str(exc))
+
+    async def _give_sign(self) -> None:
+        for event, ids in self._flying.items():
+            if ids:
+                await self._redis.xclaim(stream(event), self._stage.name, self._name, 0, list(ids), justid=True)
+        if self._held:
+            await self._room.renew(list(self._held), time.time() + self._room.lease)
 
 
 def _collect(work: set[asyncio.Future[None]]) -> None:

@@ -136,8 +136,8 @@ class Settling:
         return "waiting"
 
     def _waits(self, one: Handled, retry: Retry, now: float) -> Waiting:
-        """An attempt is used up only by what failed; whoever says when to come again was only busy."""
-        used = 0 if retry.after is not None else 1
+        """An attempt is used up only by what failed; whoever says when to come again was mostly only busy."""
+        used = 1 if retry.failed else 0
         if one.before is not None:
             return replace(one.before, attempts=one.before.attempts + used, reason=str(retry))
         return Waiting(

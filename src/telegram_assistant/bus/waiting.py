@@ -80,6 +80,13 @@ class WaitingRoom:
         """While they are being handled."""
         await self._redis.zadd(self._keys[0], dict.fromkeys(ids, until), xx=True)
 
+    async def give_back(self, ids: Sequence[str], due: float) -> None:
+        """What was taken up in vain by a process that lives: that it was is forgotten."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            _ = pipe.zadd(self._keys[0], dict.fromkeys(ids, due), xx=True)
+            _ = pipe.hdel(self._keys[2], *ids)
+            await pipe.execute()
+
     async def size(self) -> int:
         return int(await self._redis.zcard(self._keys[0]))
 

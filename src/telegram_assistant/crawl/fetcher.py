@@ -142,7 +142,8 @@ class Fetcher:
         try:
             response = await connection.handle_async_request(request)
             return await self._receive(url, response, network, kinds, cut_at)
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as exc:
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as exc:
+            # httpcore lets errors of TLS after the handshake through; they must not pass for an engine that is away.
             raise _translated(exc, url) from exc
         finally:
             await connection.aclose()

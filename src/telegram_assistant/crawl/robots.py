@@ -57,7 +57,7 @@ class Robots:
                 self._sites.move_to_end(site)
         if known.failure:
             seconds = (known.until - self._clock()).total_seconds()
-            raise Retry(known.failure, after=max(1.0, seconds))
+            raise Retry(known.failure, after=max(1.0, seconds), failed=True)  # a dead site is not asked for ever
         if not known.rules:
             return None
         allowed, delay = await asyncio.to_thread(_judge, known.rules, str(url))  # long files take their time

@@ -26,7 +26,7 @@ def check_status(status: int, headers: Mapping[str, str], now: datetime) -> None
     if 200 <= status < 300 and status not in {204, 205, 206}:
         return
     if status in _LATER or status >= 500:
-        raise Retry(f"the server answers {status}", after=retry_after(headers, now))
+        raise Retry(f"the server answers {status}", after=retry_after(headers, now), failed=True)
     words = _WORDS.get(status)
     raise Skip(f"the server answers {status}: {words}" if words else f"the server answers {status}: nothing to read")
 

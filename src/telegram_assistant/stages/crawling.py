@@ -22,6 +22,7 @@ from telegram_assistant.domain.urls import NOBODY, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
 from telegram_assistant.stages.turns import Turns
+from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.pages import Pages
 
@@ -75,12 +76,14 @@ async def trigger_crawls(
     materials: Materials,
     pages: Pages,
     clock: Callable[[], datetime],
-    interests: Callable[[int], Sequence[str]] = lambda _: (),
+    interests: Interests | None = None,
     allow: Allowance = NOBODY,
 ) -> list[Outcome]:
     """Words that vision added change no link: such a post goes straight on."""
-    linked = [event.post_id for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]
-    posts = await materials.of(linked) if linked else {}
+    linked = [event for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]
+    posts = await materials.of([event.post_id for event in linked]) if linked else {}
+    channels = {event.channel_id for event in linked}
+    wanted = await interests.of_channels(channels) if interests is not None and channels else {}
     outcomes: list[Outcome] = []
     unlinked: list[tuple[UUID, str]] = []
     for event in events:
@@ -89,7 +92,7 @@ async def trigger_crawls(
             text=post.text if post is not None else "",
             topics=event.topics,
             tags=event.tags,
-            interests=interests(event.channel_id),
+            interests=wanted.get(event.channel_id, ()),
         )
         decisions = decide(event.urls, subject, rules, allow=allow) if post is not None else ()
         links = tuple(decision.url for decision in decisions if decision.crawl)
@@ -131,7 +134,11 @@ async def enrich_posts(events: Sequence[PostCrawl], *, crawling: Crawling) -> li
 
 def _sooner(one: Retry | None, other: Retry) -> Retry:
     """What fails uses up an attempt; what only has to wait must not keep it from that."""
-    return min((retry for retry in (one, other) if retry is not None), key=lambda retry: retry.after or 0.0)
+    return min((retry for retry in (one, other) if retry is not None), key=_urgency)
+
+
+def _urgency(retry: Retry) -> tuple[bool, float]:
+    return not retry.failed, retry.after or 0.0
 
 
 def _crawl(event: PostTagged, links: tuple[str, ...], now: datetime) -> PostCrawl:

@@ -141,18 +141,21 @@ async def index_albums(events: Sequence[AlbumAssembled], *, indexes: Indexes) ->
 
 
 async def unindex_posts(events: Sequence[PostDeleted], *, indexes: Indexes) -> list[Outcome]:
-    """A post that came back meanwhile stays."""
+    """A post that came back meanwhile stays; it is put in anew where another process was quicker than our removal."""
     entries = await indexes.entries.of([event.post_id for event in events])
-    outcomes: list[Outcome] = []
-    for event in events:
-        entry = entries.get(event.post_id)
-        if entry is not None and not entry.deleted:
-            outcomes.append(Skip("the post is there again"))
-            continue
-        await indexes.remove(entry.tenant_id if entry is not None else event.tenant_id, [event.post_id])
-        await indexes.texts.put([entry] if entry is not None else [])
-        outcomes.append(Done(note="removed from the indexes"))
-    return outcomes
+    await indexes.put({id_: entry for id_, entry in entries.items() if entry.deleted})
+    gone = [event for event in events if event.post_id not in entries]
+    for event in gone:
+        await indexes.remove(event.tenant_id, [event.post_id])
+    if gone:
+        await indexes.put(await indexes.entries.of([event.post_id for event in gone]))
+    return [_removed(entries.get(event.post_id)) for event in events]
+
+
+def _removed(entry: Entry | None) -> Outcome:
+    if entry is not None and not entry.deleted:
+        return Skip("the post is there again")
+    return Done(note="removed from the indexes")
 
 
 async def _index(

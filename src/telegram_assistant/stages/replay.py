@@ -31,5 +31,5 @@ async def replay(redis: Redis, store: DeadLetters, letters: Iterable[Letter]) ->
         async with redis.pipeline(transaction=True) as pipe:
             WaitingRoom(redis, letter.stage).put(pipe, waits, time.time())
             await pipe.execute()
-    await store.replayed([letter.id for letter in readable])
+    await store.replayed(readable)
     return readable

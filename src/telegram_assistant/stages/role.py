@@ -77,6 +77,7 @@ from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
 from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
 from telegram_assistant.stores.postgres.enrichment import Enrichments
+from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
 from telegram_assistant.stores.postgres.pages import Pages
@@ -291,7 +292,13 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
         TAG_PERSISTENCE: {POSTS_TAGGED: partial(save_tags, enrichments=stores.enrichments)},
         CRAWL_TRIGGER: {
             POSTS_TAGGED: partial(
-                trigger_crawls, rules=rules, materials=materials, pages=stores.pages, clock=clock, allow=allow
+                trigger_crawls,
+                rules=rules,
+                materials=materials,
+                pages=stores.pages,
+                clock=clock,
+                interests=Interests(runtime.database),
+                allow=allow,
             )
         },
         ENRICHMENT: {POSTS_CRAWL: partial(enrich_posts, crawling=crawling)},

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.consumer import Consumer, Patience
@@ -266,6 +267,20 @@ async def test_whoever_says_when_to_come_again_uses_up_no_attempt(redis: Redis) 
     assert kept.letters == []
 
 
+async def test_what_fails_uses_up_its_attempts_though_it_says_when_to_come_again(redis: Redis) -> None:
+    """A stranger's server that is down names a time as often as it is asked."""
+    kept = Kept()
+
+    async def handler(events: Sequence[PostDeleted]) -> list[Outcome]:
+        return [Done(again=Retry("down", after=0.01, failed=True)) for _ in events]
+
+    await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
+    async with running(redis, handler, kept, attempts=3):
+        await drained(redis)
+    (letter,) = kept.letters
+    assert (letter.attempts, letter.reason) == (3, "down (after 3 attempts)")
+
+
 @pytest.mark.parametrize("content", ["no json", '{"a": 1}', '[{"post_id": 5}]', "[1]"])
 async def test_what_cannot_be_read_is_parked_with_what_it_was(redis: Redis, content: str) -> None:
     seen: list[Event] = []
@@ -339,6 +354,34 @@ async def test_slow_work_is_not_taken_over_from_the_living(redis: Redis) -> None
     assert kept.letters == []
 
 
+async def test_signs_of_life_go_on_after_redis_was_away(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all that takes long is done twice from then on, as long as the process lives."""
+    go_on, failed = asyncio.Event(), asyncio.Event()
+    handled: list[str] = []
+    xclaim = redis.xclaim
+
+    async def slow(events: Sequence[PostDeleted]) -> list[Outcome]:
+        handled.extend(event.idempotency_key for event in events)
+        await go_on.wait()
+        return [Done() for _ in events]
+
+    async def away_once(*args: Any, **options: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise RedisConnectionError("it is being restarted")
+        return await xclaim(*args, **options)
+
+    monkeypatch.setattr(redis, "xclaim", away_once)
+    await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
+    async with running(redis, slow):
+        await failed.wait()
+        async with running(redis, slow, name="two"):
+            await asyncio.sleep(QUICK.idle_ms / 1000 * 3)  # longer than an entry of a dead consumer would lie
+            go_on.set()
+            await drained(redis)
+    assert handled == ["key-1"]
+
+
 async def test_an_engine_that_is_away_is_nobodys_fault(redis: Redis) -> None:
     """LESSONS 19: later, never done with nothing. The loop is started again and reads first what it owes."""
     away = True
@@ -360,6 +403,30 @@ async def test_an_engine_that_is_away_is_nobodys_fault(redis: Redis) -> None:
         await drained(redis)
     assert kept.letters == []
     assert [step.outcome for step in kept.steps] == ["done", "done"]
+
+
+async def test_what_waits_while_an_engine_is_away_is_not_taken_for_deadly(redis: Redis) -> None:
+    """G4: the process lives, so nothing has ended it; and when the engine is back nobody waits for a lease."""
+    away = True
+    tried = 0
+
+    async def handler(events: Sequence[PostDeleted]) -> list[Outcome]:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            return [Retry("later", after=0.01) for _ in events]
+        if away:
+            raise ConnectionRefusedError("no database")
+        return [Done() for _ in events]
+
+    kept = Kept()
+    await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
+    async with running(redis, handler, kept):
+        await until(lambda: tried >= 8)
+        away = False
+        await drained(redis)
+    assert kept.letters == []
+    assert [step.outcome for step in kept.steps] == ["waiting", "done"]
 
 
 async def test_an_event_that_ends_its_process_is_found_out(redis: Redis) -> None:

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.groups import lag_of
+from telegram_assistant.bus.groups import lag_of, make_group
 from telegram_assistant.bus.letters import DeadLetter
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
@@ -133,6 +133,23 @@ async def test_nonsense_is_parked_and_what_follows_is_handled(redis: Redis) -> N
         await until(lambda: worker.handled == ["key-1"])
     assert [letter.event for letter in worker.letters] == [POSTS_DELETED] * 4
     assert (await lag_of(redis, POSTS_DELETED, STAGE)).pending == 0
+
+
+async def test_an_entry_that_is_not_ours_does_not_stay_pending(redis: Redis) -> None:
+    """Left by a dead consumer it would keep the stream from being trimmed, and the sweep from looking, for ever."""
+    worker = Worker()
+    await make_group(redis, POSTS_DELETED, STAGE)
+    entry = str(await redis.xadd(stream(POSTS_DELETED), {"something": "else"}))
+    await redis.xreadgroup(STAGE, "dead", {stream(POSTS_DELETED): ">"})
+    await redis.xclaim(stream(POSTS_DELETED), STAGE, "dead", 0, [entry], idle=2 * QUICK.idle_ms)
+    async with worker.running(redis):
+        await until(partial(nothing_pending, redis))
+    assert worker.handled == []
+
+
+async def nothing_pending(redis: Redis) -> bool:
+    lag = await lag_of(redis, POSTS_DELETED, STAGE)
+    return not lag.entries and not lag.pending
 
 
 async def test_one_bad_event_does_not_take_its_batch_with_it(redis: Redis) -> None:

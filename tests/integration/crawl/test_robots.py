@@ -79,6 +79,7 @@ async def test_a_site_in_trouble_is_asked_later_and_not_hammered(internet: Inter
         with pytest.raises(Retry, match=rf"robots\.txt answers {status}") as retry:
             await robots.check(PAGE)
         assert retry.value.after == 90
+        assert retry.value.failed, "or a dead site is asked for a week, at the cost of others"
     assert site.paths == ["/robots.txt"]
     site.pages["/robots.txt"] = text(internet, RULES)
     internet.clock.pass_by(seconds=91)
@@ -90,6 +91,7 @@ async def test_a_dead_site_is_asked_later(internet: Internet) -> None:
     with pytest.raises(Retry, match=r"robots\.txt: a\.test broke the connection") as retry:
         await internet.robots().check(PAGE)
     assert retry.value.after == 300
+    assert retry.value.failed
 
 
 async def test_the_file_is_asked_for_again_after_half_a_day(internet: Internet) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,3 +116,26 @@ async def test_a_secure_redirect_into_a_private_network_is_rejected(internet: In
     await internet.site("safe.test", server, page=internet.response(status=302, headers=headers))
     with pytest.raises(Reject, match="link-local"):
         await internet.fetcher(tls=client).get("https://safe.test/page")
+
+
+async def test_a_site_that_wants_our_certificate_is_left_alone(internet: Internet, contexts: Contexts) -> None:
+    """With TLS 1.3 it says so after the handshake, by an OSError: no engine of ours is away."""
+    server, client = contexts("safe.test")
+    server.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(client.get_ca_certs(binary_form=True)[0]))
+    server.verify_mode = ssl.CERT_REQUIRED
+
+    def refuse(door: socket.socket) -> None:  # asyncio's server ends the connection without a word
+        connection, _ = door.accept()
+        with connection:
+            with pytest.raises(ssl.SSLError, match="did not return a certificate"):
+                server.wrap_socket(connection.dup(), server_side=True)
+            while connection.recv(4096):  # else the system takes back what was said
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        internet.wire.servers["93.184.216.99"] = SimpleNamespace(port=door.getsockname()[1])
+        internet.names["safe.test"] = [["93.184.216.99"]]
+        refusing = asyncio.create_task(asyncio.to_thread(refuse, door))
+        with pytest.raises(Retry, match=r"safe\.test broke the connection: .*certificate required"):
+            await internet.fetcher(tls=client).get("https://safe.test/page")
+        await refusing

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,7 @@ from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
 from telegram_assistant.crawl.page import Known, Page
 from telegram_assistant.crawl.rules_file import load_rules
 from telegram_assistant.domain.crawl_rules import CrawlRules
+from telegram_assistant.domain.crawl_rules import Interests as Wishes
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.text import Link
@@ -23,12 +25,14 @@ from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
 from telegram_assistant.stages.tagging import Tagging, tag_posts
-from tests.integration.stages.desk import FOOTBALL, WEATHER, Desk, events_of, post
+from telegram_assistant.stores.postgres.interests import Interests
+from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, events_of, post
 from tests.integration.stages.site import article
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 Web = Any  # of conftest.py, which cannot be imported
+READER, STRANGER = UUID(int=21), UUID(int=22)
 UNTAGGED = 10_000  # characters below which no model is asked
 
 
@@ -66,6 +70,7 @@ class Line:
             materials=self.desk.materials,
             pages=self.desk.pages,
             clock=utc_now,
+            interests=Interests(self.desk.database),
             allow=self.web.allow,
         )
 
@@ -90,6 +95,34 @@ class Line:
 @pytest.fixture
 def line(desk: Desk, web: Web, tagging: Tagging) -> Line:
     return Line(desk, web, replace(tagging, min_chars=UNTAGGED))
+
+
+async def test_links_are_read_for_those_whom_they_interest(line: Line) -> None:
+    """Only the wishes of people who see the channel count, and not what they said they do not want."""
+    desk, rules = line.desk, replace(load_rules(), interests=Wishes.ONLY)
+    await desk.save(linked(1, line.web.site.url("/news/1")))
+    (tagged,) = await line.tagged()
+    tagged = replace(tagged, topics=("weather",))
+
+    async def is_read() -> bool:
+        return isinstance(events_of(await line.trigger([tagged], rules))[0], PostCrawl)
+
+    for user in (READER, STRANGER):
+        statement = "INSERT INTO users (id, tenant_id, name, role) VALUES (:id, :tenant, 'x', 'member')"
+        await desk.change(statement, id=user, tenant=SYSTEM)
+    await desk.change(
+        "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :channel)",
+        tenant=SYSTEM,
+        user=READER,
+        channel=CHANNEL,
+    )
+    wishes = Interests(desk.database)
+    await wishes.choose(SYSTEM, STRANGER, "weather", 1.0, now=utc_now())
+    assert not await is_read()
+    await wishes.choose(SYSTEM, READER, "weather", 0.0, now=utc_now())
+    assert not await is_read()
+    await wishes.choose(SYSTEM, READER, "weather", 0.5, now=utc_now())
+    assert await is_read()
 
 
 async def test_rules_decide_link_by_link_and_say_why(line: Line) -> None:

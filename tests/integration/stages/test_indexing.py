@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
@@ -19,6 +20,7 @@ from telegram_assistant.domain.text import Entity, EntityKind
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Retry, Skip
 from telegram_assistant.index.graph import Image, PostNode, WebPage
+from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.crawling import trigger_crawls
@@ -376,6 +378,39 @@ async def test_what_another_process_did_meanwhile_is_not_undone(library: Library
     assert await library.everywhere(gone) == (False, False)
     assert await library.nearest("футбольный матч") == edited.id
     assert "weather" not in (await library.node(edited)).topics
+
+
+@dataclass
+class Held:
+    """A vector index that is slow to remove: meanwhile something happens."""
+
+    vectors: Vectors
+    meanwhile: Callable[[], Awaitable[object]]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.vectors, name)
+
+    async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
+        await self.meanwhile()
+        await self.vectors.remove(tenant_id, post_ids)
+
+
+@pytest.mark.parametrize("retention", ["keep", "mirror"])
+async def test_a_post_that_comes_back_while_it_is_removed_stays(library: Library, retention: str) -> None:
+    """G5: another process has put it back already when this one takes it out, and nobody would tell of it again."""
+    library.desk.retention = retention
+    one, other = post(1, WEATHER), library.indexes
+    await library.through(one)
+    await library.desk.delete(one)
+
+    async def meanwhile() -> None:
+        if (await library.desk.save(one)).changed:
+            await index_posts(await library.enriched(), indexes=other)
+
+    library.indexes = replace(other, vectors=cast("Vectors", Held(other.vectors, meanwhile)))
+    await library.unindex()
+    library.indexes = other
+    assert await library.everywhere(one) == (True, True)
 
 
 @pytest.mark.parametrize("retention", ["keep", "mirror"])

@@ -92,6 +92,17 @@ async def test_what_waits_or_is_dead_is_not_missing(desk: Desk) -> None:
     assert await swept(desk) == ({edited.id}, set())
 
 
+async def test_what_waits_for_days_waits_nowhere(desk: Desk) -> None:
+    """G3: a Redis that lost what it had does not tell; nothing is put off for longer than to the next day."""
+    one, budget, dead = post(1, WEATHER), post(2, WEATHER), post(3, WEATHER)
+    await desk.save(one, budget, dead)
+    for some, outcome in ((one, "waiting"), (budget, "waiting"), (dead, "dead")):
+        await passed(desk, some, TAGGING, outcome)
+    await desk.change("UPDATE post_steps SET at = now() - interval '3 days'")
+    await passed(desk, budget, TAGGING, "waiting")  # tried again today
+    assert await swept(desk) == ({one.id}, set())
+
+
 async def test_an_edit_that_was_lost_is_found_after_its_own_grace(desk: Desk) -> None:
     """G5: the post is old, the edit is not."""
     one = post(1, WEATHER)

@@ -53,7 +53,7 @@ async def test_the_same_event_is_one_letter_which_opens_again_when_a_replay_fail
     letters = DeadLetters(database)
     await letters.add([LETTER, replace(LETTER, stage="indexing")])
     (first,) = await letters.find(stage="tagging")
-    await letters.replayed([first.id])
+    await letters.replayed([first])
     assert await letters.find(stage="tagging") == []
     assert await letters.counts() == {"indexing": 1}
     assert [one.id for one in await letters.find(ids=[first.id])] == [first.id], "it can still be looked at"
@@ -61,6 +61,17 @@ async def test_the_same_event_is_one_letter_which_opens_again_when_a_replay_fail
     (again,) = await letters.find(stage="tagging")
     assert (again.id, again.reason, again.attempts, again.replayed_at) == (first.id, "and again", 1, None)
     assert await letters.counts() == {"indexing": 1, "tagging": 1}
+
+
+async def test_a_replay_that_failed_before_it_was_noted_stays_open(database: AsyncEngine) -> None:
+    """Of many letters the first are handled while the last are still handed over: none may be hidden unsolved."""
+    letters = DeadLetters(database)
+    await letters.add([LETTER, replace(LETTER, key="key-2")])
+    second, first = await letters.find()
+    await letters.add([replace(LETTER, reason="and again")])  # by a stage that was quick
+    await letters.replayed([first, second])
+    (left,) = await letters.find()
+    assert (left.id, left.reason) == (first.id, "and again")
 
 
 async def test_they_are_found_newest_first_and_dropped_for_good(database: AsyncEngine) -> None:

@@ -25,6 +25,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
     with pytest.raises(Retry, match=str(status)) as retry:
         check_status(status, {"retry-after": "120"}, NOW)
     assert retry.value.after == 120
+    assert retry.value.failed
 
 
 @pytest.mark.parametrize("status", [101, 204, 205, 206, 300, 304, 305, 400, 401, 402, 403, 404, 405, 410, 418, 451])

@@ -79,10 +79,16 @@ class DeadLetters:
         async with self._database.connect() as connection:
             return {row.stage: int(row.letters) for row in await connection.execute(statement)}
 
-    async def replayed(self, ids: Sequence[int]) -> None:
-        statement = text("UPDATE dead_letters SET replayed_at = now() WHERE id = ANY(:ids)")
+    async def replayed(self, letters: Sequence[Letter]) -> None:
+        """As they were read: one whose replay failed already, before this was written, stays open."""
+        statement = text(
+            "UPDATE dead_letters d SET replayed_at = now()"
+            " FROM unnest(CAST(:ids AS bigint[]), CAST(:moments AS timestamptz[])) AS n(id, created_at)"
+            " WHERE d.id = n.id AND d.created_at = n.created_at"
+        )
+        values = {"ids": [one.id for one in letters], "moments": [one.created_at for one in letters]}
         async with self._database.begin() as connection:
-            await connection.execute(statement, {"ids": list(ids)})
+            await connection.execute(statement, values)
 
     async def drop(self, ids: Sequence[int]) -> int:
         async with self._database.begin() as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -97,6 +97,19 @@ class Interests:
         """What nobody asked for in a long time."""
         async with self._database.begin() as connection:
             await connection.execute(text(_FADED), {"least": LEAST_WEIGHT, **_decay(now)})
+
+    async def of_channels(self, channel_ids: Collection[int]) -> dict[int, set[str]]:
+        """By channel what those want who see its posts; a weight of zero says that one does not."""
+        statement = text(
+            "SELECT DISTINCT s.channel_id, i.topic FROM subscriptions s JOIN interests i ON i.user_id = s.user_id"
+            " JOIN channels c ON c.id = s.channel_id AND (c.tenant_id IS NULL OR c.tenant_id = s.tenant_id)"
+            " WHERE s.channel_id = ANY(:channels) AND coalesce(i.chosen, 1) > 0"
+        )
+        found: dict[int, set[str]] = defaultdict(set)
+        async with self._database.connect() as connection:
+            for channel_id, topic in await connection.execute(statement, {"channels": list(channel_ids)}):
+                found[channel_id].add(topic)
+        return dict(found)
 
     async def everybody(self) -> list[Person]:
         """Of all tenants, for whoever brings them to the graph; also people without any."""

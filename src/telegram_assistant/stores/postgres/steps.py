@@ -16,6 +16,7 @@ from telegram_assistant.names import INDEXING, TELETHON_INGEST, VISION_ANALYSIS
 from telegram_assistant.stores.postgres.database import raw_transaction
 
 LONGEST_NOTE = 500
+LONGEST_PAUSE = timedelta(days=2)  # between two attempts; what rests for longer is lost, as by a Redis that forgot it
 
 _OF = "SELECT stage, outcome, note, trace_id, duration_ms, at FROM post_steps WHERE post_id = :post ORDER BY at"
 
@@ -45,8 +46,8 @@ LEFT JOIN post_steps s ON s.post_id = p.id AND s.stage = :stage AND s.content_ha
 WHERE p.deleted_at IS NULL AND s.post_id IS NULL AND p.captured_at >= :since AND p.captured_at < :before
   AND NOT EXISTS (SELECT 1 FROM post_steps o WHERE o.post_id = p.id AND o.at >= :before)
   AND NOT EXISTS (SELECT 1 FROM post_versions v WHERE v.post_id = p.id AND v.seen_at >= :before)
-  AND NOT EXISTS (SELECT 1 FROM post_steps d WHERE d.post_id = p.id AND d.outcome IN ('dead', 'waiting')
-                  AND d.content_hash = p.content_hash)
+  AND NOT EXISTS (SELECT 1 FROM post_steps d WHERE d.post_id = p.id AND d.content_hash = p.content_hash
+                  AND (d.outcome = 'dead' OR d.outcome = 'waiting' AND d.at >= :waits_since))
   AND (:stage <> :vision OR EXISTS (SELECT 1 FROM post_media m WHERE m.post_id = p.id)
        AND NOT EXISTS (SELECT 1 FROM post_media m WHERE m.post_id = p.id AND m.status = 'pending'))
 ORDER BY p.captured_at LIMIT :limit
@@ -108,6 +109,7 @@ class Steps:
     async def missing(self, stage: str, *, since: datetime, before: datetime, limit: int) -> list[UUID]:
         """Posts that should have been through a stage by now, and wait nowhere."""
         values = {"stage": stage, "vision": VISION_ANALYSIS, "since": since, "before": before, "limit": limit}
+        values["waits_since"] = before - LONGEST_PAUSE
         async with self._database.connect() as connection:
             return [row.id for row in await connection.execute(text(_MISSING), values)]
 
