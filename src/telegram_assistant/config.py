@@ -15,6 +15,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsS
 from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
 
+# Beyond them a time is none that a calendar or Redis can count with.
+LONGEST_SECONDS = 31_536_000.0
+LONGEST_HOURS, LONGEST_DAYS = 876_000.0, 36_500
+MOST_TOKENS = 10**15  # Redis counts exactly up to 2**53
+
 
 class SecretFiles(SecretsSettingsSource):
     """An empty file says nothing, as an empty variable does."""
@@ -83,24 +88,32 @@ class Settings(BaseSettings):
     )
 
     # Scheduler and parser (SPEC 1-2)
-    parser_scheduler_interval_sec: float = Field(300, gt=0, description="Seconds between ticks.")
+    parser_scheduler_interval_sec: float = Field(300, gt=0, le=LONGEST_SECONDS, description="Seconds between ticks.")
     feature_predictive_polling_enabled: bool = Field(
         default=True,
         description="On: each channel is visited when its rhythm says so, with as many requests as visiting all of them"
         " on every tick would use. Off: every channel on every tick.",
     )
     polling_bound_sec: float = Field(
-        3600, ge=1, description="Longest time in seconds between two visits of a channel, however quiet it is."
+        3600,
+        ge=1,
+        le=LONGEST_SECONDS,
+        description="Longest time in seconds between two visits of a channel, however quiet it is.",
     )
     feature_incremental_parsing_enabled: bool = Field(
         default=True, description="Off: historical mode with a 24 h window."
     )
     parser_mode_override: Literal["auto", "historical", "incremental"] = Field("auto", description="Force a mode.")
-    lpa_max_age_hours: float = Field(48, gt=0, description="Older last_parsed_at forces historical mode.")
+    lpa_max_age_hours: float = Field(
+        48, gt=0, le=LONGEST_HOURS, description="Older last_parsed_at forces historical mode."
+    )
     parser_max_concurrency: int = Field(4, ge=1, description="Channels that parse at once.")
     parser_retry_max: int = Field(3, ge=0, description="Retries of a channel within one tick.")
     ingest_lease_sec: float = Field(
-        300, gt=0, description="Seconds after which the channels of an ingest process that died go to another."
+        300,
+        gt=0,
+        le=LONGEST_SECONDS,
+        description="Seconds after which the channels of an ingest process that died go to another.",
     )
     streams_max_mb: int = Field(
         256,
@@ -158,14 +171,16 @@ class Settings(BaseSettings):
 
     # Adaptive thresholds (SPEC 3)
     feature_adaptive_thresholds_enabled: bool = Field(default=True, description="Off: 1 h threshold, 5 min overlap.")
-    parser_stats_window_days: int = Field(14, ge=1, description="Days of posting-interval statistics.")
+    parser_stats_window_days: int = Field(14, ge=1, le=LONGEST_DAYS, description="Days of posting-interval statistics.")
 
-    audit_interval_hours: float = Field(6, gt=0, description="Hours between audits of a sample of every channel.")
+    audit_interval_hours: float = Field(
+        6, gt=0, le=LONGEST_HOURS, description="Hours between audits of a sample of every channel."
+    )
 
     # Pipeline (SPEC 4, 8)
     tagging_min_chars: int = Field(80, ge=0, description="Shorter posts are not tagged.")
     worker_lease_sec: float = Field(
-        60, gt=0, description="Seconds after which the events of a worker that died go to another."
+        60, gt=0, le=LONGEST_SECONDS, description="Seconds after which the events of a worker that died go to another."
     )
     worker_health_host: str = Field("127.0.0.1", description="Address the health server of tga worker listens on.")
     worker_health_port: int = Field(8013, ge=0, le=65535, description="Port of the health server of tga worker.")
@@ -176,7 +191,9 @@ class Settings(BaseSettings):
     ai_embed_provider: Literal["local", "gigachat", "openai"] = Field("local", description="Who makes vectors.")
     ai_answer_provider: Literal["local", "gigachat", "openai"] = Field("local", description="Who answers questions.")
     ai_topics_file: Path | None = Field(None, description="A taxonomy of yours (TOML); empty: ours.")
-    ai_timeout_sec: float = Field(60, gt=0, description="Seconds that a remote model has for an answer.")
+    ai_timeout_sec: float = Field(
+        60, gt=0, le=LONGEST_SECONDS, description="Seconds that a remote model has for an answer."
+    )
     gigachat_credentials: SecretStr | None = Field(None, description="Authorization key of your GigaChat account.")
     gigachat_scope: str = Field("GIGACHAT_API_PERS", description="GIGACHAT_API_PERS, _B2B or _CORP.")
     gigachat_base_url: str | None = Field(None, description="Another address of GigaChat's API.")
@@ -198,6 +215,7 @@ class Settings(BaseSettings):
     model_tokens_per_day: int | None = Field(
         None,
         ge=0,
+        le=MOST_TOKENS,
         description="Tokens that remote models may take per day of UTC for tags, vectors and answers, all tenants"
         " together; what is over waits for the next day. Empty: no limit. Pictures: VISION_TOKENS_PER_DAY.",
     )
@@ -206,7 +224,9 @@ class Settings(BaseSettings):
 
     # Vision (SPEC 4.3)
     vision_policy_file: Path | None = Field(None, description="Which pictures are looked at, by whom; empty: ours.")
-    vision_tokens_per_day: int = Field(250_000, ge=0, description="Tokens of a remote model per tenant and day.")
+    vision_tokens_per_day: int = Field(
+        250_000, ge=0, le=MOST_TOKENS, description="Tokens of a remote model per tenant and day."
+    )
     vision_max_concurrency: int = Field(3, ge=1, description="Pictures of a tenant that are looked at once.")
     vision_nsfw_enabled: bool = Field(default=True, description="Off: no NSFW score.")
     tessdata_prefix: Path | None = Field(None, description="Folder with rus.traineddata and eng.traineddata.")
@@ -216,8 +236,10 @@ class Settings(BaseSettings):
     crawl_reader: Literal["web", "crawl4ai"] = Field("web", description="crawl4ai needs the extra of that name.")
     crawl_per_tenant_day: int = Field(300, ge=0, description="Pages per tenant and day.")
     crawl_per_domain_hour: int = Field(60, ge=0, description="Pages per site and hour.")
-    crawl_pause_sec: float = Field(1, ge=0, description="Seconds between two pages of one host.")
-    crawl_timeout_sec: float = Field(20, gt=0, description="Seconds for one page, redirects included.")
+    crawl_pause_sec: float = Field(1, ge=0, le=LONGEST_SECONDS, description="Seconds between two pages of one host.")
+    crawl_timeout_sec: float = Field(
+        20, gt=0, le=LONGEST_SECONDS, description="Seconds for one page, redirects included."
+    )
     crawl_contact: str = Field("", description="Where the owner of a site can complain, in our User-Agent.")
 
     # Indexes (SPEC 4.9)
@@ -355,6 +377,10 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as exc:
         raise Fatal("; ".join(_explain(dict(error)) for error in exc.errors())) from exc
+    except UnicodeDecodeError as exc:
+        raise Fatal(".env, or a file with a secret, is not UTF-8: save it anew in that encoding") from exc
+    except OSError as exc:
+        raise Fatal(f"Cannot read {exc.filename or 'the settings'}: {exc.strerror}") from exc
 
 
 def env_example() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,28 @@ def test_a_wrong_value_is_one_line_with_name_and_value(monkeypatch: pytest.Monke
     message = str(caught.value)
     assert message.startswith(f"{name}={value!r}: ")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("value", ["inf", "1e300", "99999999999"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PARSER_SCHEDULER_INTERVAL_SEC", "POLLING_BOUND_SEC", "LPA_MAX_AGE_HOURS", "INGEST_LEASE_SEC"),
+        *("AUDIT_INTERVAL_HOURS", "PARSER_STATS_WINDOW_DAYS", "WORKER_LEASE_SEC", "AI_TIMEOUT_SEC"),
+        *("CRAWL_PAUSE_SEC", "CRAWL_TIMEOUT_SEC"),
+    ],
+)
+def test_times_that_nobody_can_count_with_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Fatal, match=f"^{name}='{re.escape(value)}': Input should be"):
+        load_settings()
+
+
+def test_a_file_in_another_encoding_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_bytes("SMTP_FROM=дайджест".encode("cp1251"))
+    with pytest.raises(Fatal, match="is not UTF-8"):
+        load_settings()
 
 
 def test_all_wrong_values_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ class GigaChatConnection:
                 return await call
         except (TimeoutError, httpx.TimeoutException) as exc:
             raise Trouble(Kind.DOWN, f"no answer within {self._timeout:g} s") from exc
-        except httpx.HTTPError as exc:
+        except (httpx.HTTPError, OSError) as exc:  # TLS may fail after the handshake, and httpx lets that through
             raise Trouble(Kind.DOWN, f"no connection: {type(exc).__name__} {exc}") from exc
         except ResponseError as exc:
             raise trouble_of(exc) from exc

@@ -86,7 +86,7 @@ class OpenAiConnection:
                 content = await _bounded(response)
         except (TimeoutError, httpx.TimeoutException) as exc:
             raise Trouble(Kind.DOWN, f"no answer within {self._timeout:g} s") from exc
-        except httpx.HTTPError as exc:
+        except (httpx.HTTPError, OSError) as exc:  # TLS may fail after the handshake, and httpx lets that through
             raise Trouble(Kind.DOWN, f"no connection: {type(exc).__name__} {exc}") from exc
         except (httpx.InvalidURL, UnicodeError) as exc:
             raise Trouble(Kind.BLOCKED, f"the address of the server cannot be used: {exc}") from exc

@@ -75,7 +75,7 @@ class DigestRoom:
         known = set(digest.wish.channels)
         if not set(wish.channels) <= known:
             await self.check(wish)
-        await self.digests.change(digest, wish, next_at=next_after(wish.schedule, self._services.clock()))
+        await self.digests.change(digest, wish, next_at=digest.due_after(wish, self._services.clock()))
         return await self.get(digest.id)
 
     async def send_again(self, issue: Issue) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import shutil
 from pathlib import Path
+from threading import Event
 
 from telegram_assistant.backup.archive import ArchiveReader
 from telegram_assistant.backup.manifest import DATABASE, INCLUDED, KEYS, MEDIA, SIMULATOR, Manifest, table_file
@@ -64,7 +65,7 @@ async def restore(runtime: Runtime, archive: ArchiveReader) -> Manifest:
     placed: list[Path] = []
     try:
         with runtime.steps.step("Media and keys"):
-            await asyncio.to_thread(_place_files, runtime, archive, placed)
+            await _place(runtime, archive, placed)
         with runtime.steps.step("Database"):
             await _fill_tables(runtime, archive)
     except BaseException as exc:
@@ -77,11 +78,25 @@ async def restore(runtime: Runtime, archive: ArchiveReader) -> Manifest:
     return manifest
 
 
-def _place_files(runtime: Runtime, archive: ArchiveReader, placed: list[Path]) -> None:
+async def _place(runtime: Runtime, archive: ArchiveReader, placed: list[Path]) -> None:
+    """A thread cannot be cancelled: who interrupts us waits for its end, or it would go on behind the tidying up."""
+    stop = Event()
+    placing = asyncio.ensure_future(asyncio.to_thread(_place_files, runtime, archive, placed, stop))
+    try:
+        await asyncio.shield(placing)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.gather(placing, return_exceptions=True)
+        raise
+
+
+def _place_files(runtime: Runtime, archive: ArchiveReader, placed: list[Path], stop: Event) -> None:
     home = runtime.folder.path
     media = media_folder(runtime.settings, home) or home / MEDIA  # in an S3: the backup brings no files
     for part, folder in {KEYS: home / KEYS, SIMULATOR: home / SIMULATOR, MEDIA: media}.items():
         for name in archive.manifest.files(part):
+            if stop.is_set():
+                return
             target = folder / name.removeprefix(f"{part}/")
             if target.exists():
                 raise Fatal(f"{target} is there already: restore into an empty data folder (TGA_DATA_DIR)")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
+from aiogram.exceptions import TelegramBadRequest
 from markupsafe import Markup, escape
 from redis.asyncio import Redis
 
@@ -16,6 +18,7 @@ from telegram_assistant.bot import keys
 from telegram_assistant.bot.deliver import AlertMessage, Delivery
 from telegram_assistant.bot.words import Say, href, lines, shortened
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from telegram_assistant.stores.postgres.telegram_alerts import FoundPost, TelegramAlerts, ToldNotice
 from telegram_assistant.stores.redis import text_of
@@ -25,6 +28,8 @@ AT_ONCE = 100
 OLDEST = timedelta(days=1)  # what is older is no news any more, and stands on the page
 PER_HOUR = 30  # alerts to one person; then they are told where the others are
 NOBODY = UUID(int=0)
+
+log = get_logger(__name__)
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -38,6 +43,18 @@ class Position(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
+class Underway:
+    """What was done for the alert that is being told: after a Retry it is begun again, and they are not."""
+
+    granted: set[UUID] = field(default_factory=set)  # people whose limit it was counted against
+    told: set[UUID] = field(default_factory=set)
+
+    def over(self) -> None:
+        self.granted.clear()
+        self.told.clear()
+
+
+@dataclass(frozen=True)
 class BotAlerts:
     """The job of a supervised task: works while it is this process's turn. Begins with what happens from now on."""
 
@@ -48,6 +65,7 @@ class BotAlerts:
     redis: Redis
     bot_id: int
     turn: asyncio.Event
+    underway: Underway = field(default_factory=Underway)
 
     async def run(self, task: Task) -> None:
         task.ready()
@@ -60,8 +78,10 @@ class BotAlerts:
     async def once(self) -> int:
         """How many were told. Raises Retry where Telegram wants us to wait; then it goes on at the same place."""
         now = await self.alerts.now()
-        at = await self._position() or Position(now, now)
-        await self._keep(at)
+        known = await self._position()
+        at = known or Position(now, now)
+        if known is None:
+            await self._keep(at)
         told = 0
         while found := await self.alerts.found(at.found_at, at.post_id, at.search_id, limit=AT_ONCE):
             for one in found:
@@ -80,24 +100,35 @@ class BotAlerts:
         if shown is None or shown.deleted or not await self._allowed(one.tenant_id, one.user_id):
             return 0
         alert = AlertMessage(name=one.name, post=shown, also=one.also, search_id=one.search_id)
-        await self.delivery.send_alert(one.tenant_id, one.user_id, alert)
-        return 1
+        return await self._sent(self.delivery.send_alert(one.tenant_id, one.user_id, alert), one.user_id)
 
     async def _notice(self, notice: ToldNotice) -> int:
         told = 0
         for user_id in notice.users:
-            if await self._allowed(notice.tenant_id, user_id):
+            if user_id not in self.underway.told and await self._allowed(notice.tenant_id, user_id):
                 say = Say(await self.delivery.language(user_id))
-                await self.delivery.send(notice.tenant_id, user_id, notice_text(notice, say))
-                told += 1
+                sending = self.delivery.send(notice.tenant_id, user_id, notice_text(notice, say))
+                told += await self._sent(sending, user_id)
         return told
 
+    async def _sent(self, sending: Awaitable[object], user_id: UUID) -> bool:
+        """A message that Telegram will never take must not stand before everybody else's."""
+        try:
+            await sending
+        except TelegramBadRequest:
+            log.exception("bot_alert_refused", user=str(user_id))
+            return False
+        self.underway.told.add(user_id)
+        return True
+
     async def _allowed(self, tenant_id: UUID, user_id: UUID) -> bool:
-        if await self.access.allow(f"bot:alerts:{user_id}", limit=PER_HOUR, per=3600) == 0:
+        granted = self.underway.granted
+        if user_id in granted or await self.access.allow(f"bot:alerts:{user_id}", limit=PER_HOUR, per=3600) == 0:
+            granted.add(user_id)
             return True
         if await self.access.allow(f"bot:more:{user_id}", limit=1, per=3600) == 0:
             say = Say(await self.delivery.language(user_id))
-            await self.delivery.send(tenant_id, user_id, say("alerts_more"))
+            await self._sent(self.delivery.send(tenant_id, user_id, say("alerts_more")), user_id)
         return False
 
     async def _position(self) -> Position | None:
@@ -105,6 +136,7 @@ class BotAlerts:
         return None if found is None else msgspec.json.decode(found, type=Position)
 
     async def _keep(self, at: Position) -> None:
+        self.underway.over()
         await self.redis.set(keys.alerts(self.bot_id), msgspec.json.encode(at))
 
 

@@ -142,7 +142,7 @@ async def switch_digest(_: CallbackQuery, callback_data: DigestButton, talk: Tal
     wanted = callback_data.do == "on"
     ways = {*found.wish.ways, Way.BOT} if wanted else {*found.wish.ways} - {Way.BOT}
     wish = replace(found.wish, ways=tuple(way for way in Way if way in ways), enabled=found.wish.enabled or wanted)
-    due = found.next_at or next_after(wish.schedule, talk.services.clock())
+    due = found.due_after(wish, talk.services.clock())
     await talk.desk.digests.digests.change(found, wish, next_at=due)
     return talk.say.plain("digest_on_done" if wanted else "digest_off_done")
 

@@ -148,7 +148,8 @@ def revive(channel: Reference) -> None:
     context_settings={"ignore_unknown_options": True},  # -5 is a value, not an option
 )
 def priority(
-    channel: Reference, value: Annotated[int, typer.Argument(help="Higher is visited first; 0 is usual.")]
+    channel: Reference,
+    value: Annotated[int, typer.Argument(min=-1000, max=1000, help="Higher is visited first; 0 is usual.")],
 ) -> None:
     """Say how important a channel is: what is due is visited in this order, and a higher one more often."""
 

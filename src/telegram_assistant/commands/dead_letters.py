@@ -23,16 +23,21 @@ SHOWN = 80
 app = typer.Typer(no_args_is_help=True, help="Events that a stage could not handle.")
 console = Console()
 
-Ids = Annotated[list[int] | None, typer.Argument(help="Numbers from tga dead-letters list", metavar="ID...")]
+MOST = 10_000
+LARGEST = 2**63 - 1  # that PostgreSQL counts to
+
+Ids = Annotated[
+    list[int] | None,
+    typer.Argument(help="Numbers from tga dead-letters list", metavar="ID...", min=1, max=LARGEST),
+]
 All = Annotated[bool, typer.Option("--all", help="Every letter, or every one of --stage.")]
 OfStage = Annotated[str | None, typer.Option("--stage", help="Only letters of this stage.")]
-MOST = 10_000
 
 
 @app.command("list", epilog="Example: tga dead-letters list --stage tagging")
 def list_(
     stage: OfStage = None,
-    limit: Annotated[int, typer.Option(help="At most so many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, newest first.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show what waits here, newest first."""
@@ -54,7 +59,9 @@ def list_(
 
 
 @app.command(epilog="Example: tga dead-letters show 17")
-def show(letter: Annotated[int, typer.Argument(help="Number from tga dead-letters list", metavar="ID")]) -> None:
+def show(
+    letter: Annotated[int, typer.Argument(help="Number from tga dead-letters list", metavar="ID", min=1, max=LARGEST)],
+) -> None:
     """Show one whole: reason, traceback, trace and content."""
     found = with_runtime(lambda runtime: DeadLetters(runtime.database).find(ids=[letter]))
     if not found:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from telegram_assistant.domain.digest_schedule import Schedule, zone_named
+from telegram_assistant.domain.digest_schedule import Schedule, next_after, zone_named
 from telegram_assistant.domain.text import clean_text
 
 MOST_DIGESTS = 100  # of one user
@@ -60,6 +60,11 @@ class Digest:
     next_at: datetime | None
     trouble: str
     created_at: datetime
+
+    def due_after(self, changed: Wish, now: datetime) -> datetime:
+        """When it is due once it is changed: an issue whose time has come and that nobody has begun is not lost."""
+        same = self.wish.enabled and self.wish.schedule == changed.schedule
+        return self.next_at if same and self.next_at else next_after(changed.schedule, now)
 
 
 def tidy(wish: Wish) -> Wish:

@@ -78,7 +78,7 @@ class DataFolder:
         try:
             with (self.path / "lock").open("r") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except BlockingIOError:
             try:

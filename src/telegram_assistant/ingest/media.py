@@ -226,7 +226,7 @@ class MediaProcessor:
         except TimeoutError as exc:
             raise Damaged(f"the file did not arrive within {DOWNLOAD_SECONDS:.0f} s") from exc
         download.room.take(file.size)
-        key = await self._queue.stored(wanted, file, media.mime or UNKNOWN_MIME)
+        key = await self._queue.stored(wanted, file, media.mime or UNKNOWN_MIME, exists=self._store.exists)
         if key != file.key:
             await self._store.delete(file.key)  # the same bytes are kept already, with another ending or tenant
         MEDIA_FILES.labels("stored").inc()

@@ -5,11 +5,13 @@ Each step is written down before the next begins, so a process that dies in betw
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from telegram_assistant.domain.digest_schedule import last_until, next_after
-from telegram_assistant.domain.digests import Digest, Issue, Way
+from telegram_assistant.domain.digests import Content, Digest, Issue, Way
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.jobs.digest_delivery import Delivery, Parcel
@@ -28,8 +30,20 @@ SENT_AT_ONCE = 50
 SEND_ATTEMPTS = 6
 SEND_AGAIN = Backoff(base=60.0, factor=4.0, cap=6 * 3600.0)
 SENT_WAYS = (Way.EMAIL, Way.BOT)  # the page and the feed are read where they are
+UNFINISHED = "it was not finished in several attempts"
+TOO_SLOW = "the model took longer than {:g} s"
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, together less than a run of the job may take: what is cut off there would begin anew each time."""
+
+    building: float = 180.0  # after that no other issue is begun in this run
+    issue: float = 480.0
+    sending: float = 60.0  # the same for sending: nobody's digest waits for a mail server that hangs
+    parcel: float = 90.0
 
 
 class DigestJob:
@@ -44,6 +58,7 @@ class DigestJob:
         *,
         clock: Callable[[], datetime],
         page: Callable[[Issue], str | None],
+        limits: Limits | None = None,
     ) -> None:
         self._digests = digests
         self._issues = issues
@@ -51,6 +66,7 @@ class DigestJob:
         self._deliveries = {one.name: one for one in deliveries}
         self._clock = clock
         self._page = page
+        self._limits = limits or Limits()
 
     async def __call__(self, _moment: datetime) -> str | None:
         due, built, sent = await self.plan(), await self.build(), await self.send()
@@ -68,15 +84,20 @@ class DigestJob:
                 return planned
 
     async def build(self) -> int:
-        built = 0
-        while (issue := await self._issues.take(self._clock(), lease=LEASE)) is not None:
+        built, elapsed = 0, _stopwatch()
+        while elapsed() < self._limits.building:
+            issue = await self._issues.take(self._clock(), lease=LEASE)
+            if issue is None:
+                break
             built += await self._build(issue)
         return built
 
     async def send(self) -> int:
-        sent = 0
+        sent, elapsed = 0, _stopwatch()
         kinds = [way.value for way in SENT_WAYS]
         for sending, issue in await self._issues.to_send(self._clock(), kinds, limit=SENT_AT_ONCE):
+            if elapsed() >= self._limits.sending:
+                break
             sent += await self._send(sending, issue)
         return sent
 
@@ -95,12 +116,8 @@ class DigestJob:
         digest = await self._digests.any(issue.digest_id)
         if digest is None:
             return False
-        wish = digest.wish
-        why = issue.error if issue.attempts > MODEL_ATTEMPTS else ""
         try:
-            content = await self._desk.build(
-                digest.tenant_id, digest.user_id, wish, issue.since, issue.until, digest_id=digest.id, without_model=why
-            )
+            content = await self._content(digest, issue)
         except Exception as exc:
             # One digest that cannot be built must not keep the others waiting.
             if not isinstance(exc, Retry):
@@ -109,14 +126,36 @@ class DigestJob:
             await self._issues.put_off(issue, str(exc) or type(exc).__name__, self._clock() + delay)
             DIGEST_ISSUES.labels("postponed").inc()
             return False
-        send = [way.value for way in SENT_WAYS if way in wish.ways]
+        send = [way.value for way in SENT_WAYS if way in digest.wish.ways]
         done = await self._issues.built(issue, content, now=self._clock(), send=send)
         DIGEST_ISSUES.labels("built").inc(done)
         return done
 
+    async def _content(self, digest: Digest, issue: Issue) -> Content:
+        """Without the model where it failed too often, or is so slow that nobody else would get a digest."""
+        why = (issue.error or UNFINISHED) if issue.attempts > MODEL_ATTEMPTS else ""
+        try:
+            async with asyncio.timeout(self._limits.issue):
+                return await self._make(digest, issue, why)
+        except TimeoutError:
+            if why:
+                raise
+            return await self._make(digest, issue, TOO_SLOW.format(self._limits.issue))
+
+    async def _make(self, digest: Digest, issue: Issue, without_model: str) -> Content:
+        return await self._desk.build(
+            digest.tenant_id,
+            digest.user_id,
+            digest.wish,
+            issue.since,
+            issue.until,
+            digest_id=digest.id,
+            without_model=without_model,
+        )
+
     async def _send(self, sending: Sending, issue: Issue) -> bool:
         try:
-            await self._bring(sending.kind, issue)
+            await self._bring_in_time(sending.kind, issue)
         except Reject as exc:
             await self._issues.not_sent(sending, str(exc), again_at=None)
         except Exception as exc:
@@ -137,6 +176,13 @@ class DigestJob:
         delay = timedelta(seconds=after or SEND_AGAIN.delay(attempt))
         return self._clock() + delay if attempt < SEND_ATTEMPTS else None
 
+    async def _bring_in_time(self, kind: str, issue: Issue) -> None:
+        try:
+            async with asyncio.timeout(self._limits.parcel):
+                await self._bring(kind, issue)
+        except TimeoutError as exc:
+            raise Retry(f"It was not taken within {self._limits.parcel:g} s") from exc
+
     async def _bring(self, kind: str, issue: Issue) -> None:
         delivery = self._deliveries.get(kind)
         if delivery is None:
@@ -147,3 +193,10 @@ class DigestJob:
             raise Reject("Its reader is gone")
         shown = await self._desk.show(issue)
         await delivery.send(Parcel(digest=digest, issue=issue, reader=reader, shown=shown, page=self._page(issue)))
+
+
+def _stopwatch() -> Callable[[], float]:
+    """Seconds since now. Of the loop: the job's own clock stands still in between."""
+    time = asyncio.get_running_loop().time
+    began = time()
+    return lambda: time() - began

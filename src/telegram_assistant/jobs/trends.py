@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.trends import DAY, LEAST_ALONE, LEAST_SCORE, Telling, Window, confirm, gather, judge
+from telegram_assistant.errors import Retry
 from telegram_assistant.jobs import Work
+from telegram_assistant.log import get_logger
 from telegram_assistant.search.signatures import bands, same_story
 from telegram_assistant.stores.postgres.trends import Look, Trends
 from telegram_assistant.stores.postgres.trends_counts import Mention, TrendCounts
@@ -20,6 +23,8 @@ EMERGING_HOURS = timedelta(hours=3)
 EMERGING_MORE = 1.0  # that scores have to be higher by: there are more looks in a day
 EMERGING_EVERY = timedelta(minutes=15)
 KEPT = timedelta(days=365)
+
+log = get_logger(__name__)
 
 
 def daily_trends(database: AsyncEngine) -> Work:
@@ -43,8 +48,17 @@ def emerging_trends(database: AsyncEngine) -> Work:
 
 
 async def _everywhere(database: AsyncEngine, moment: datetime, state: State) -> str:
+    """One tenant whose trends cannot be found must not keep the others from theirs."""
     tenants = await Trends(database).tenants()
-    saved = [await find_trends(database, tenant_id, moment, state) for tenant_id in tenants]
+    saved, failed = [], []
+    for tenant_id in tenants:
+        try:
+            saved.append(await find_trends(database, tenant_id, moment, state))
+        except DBAPIError:
+            log.exception("trends_not_found", tenant=str(tenant_id), state=state)
+            failed.append(tenant_id)
+    if failed:
+        raise Retry(f"not for {len(failed)} of {len(tenants)} tenants, e.g. {failed[0]}; the log says why")
     new, going_on = sum(len(one.new) for one in saved), sum(len(one.going_on) for one in saved)
     return f"{new} new and {going_on} known trends of {len(tenants)} tenants"
 

@@ -374,6 +374,13 @@ async def test_after_an_interruption_it_goes_on(everything: Everything) -> None:
     after = await everything.in_tables() + await everything.in_redis()
     assert [one for one in gone(everything) if one in after] == []
     assert not (everything.folder / "media" / everything.own).exists()
+    folder = everything.folder / "media"
+    left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert left == {
+        everything.shared,
+        everything.earlier,
+        everything.came_first.replace(str(everything.ann), SYSTEM_TENANT),
+    }
 
 
 async def test_while_another_process_has_the_indexes_nothing_is_touched(everything: Everything) -> None:

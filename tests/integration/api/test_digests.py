@@ -69,6 +69,22 @@ async def test_asked_for_changed_and_removed(town: Town, client_of: ClientOf) ->
     assert (await client.get(f"{DIGESTS}/{digest['id']}")).status_code == 404
 
 
+async def test_a_change_in_the_minute_it_is_due_loses_no_issue(town: Town, client_of: ClientOf) -> None:
+    client = client_of(town.member)
+    digest = await made(client)
+    due = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=20)
+    await town.archive.run("UPDATE digests SET next_at = :at", at=due)
+    url = f"{DIGESTS}/{digest['id']}"
+    renamed = (await client.put(url, json={**WISH, "name": "Evening"})).json()
+    assert datetime.fromisoformat(renamed["next_at"]) == due
+    moved = (await client.put(url, json={**WISH, "time": "08:08"})).json()
+    assert datetime.fromisoformat(moved["next_at"]) > datetime.now(UTC), "of another schedule"
+    await town.archive.run("UPDATE digests SET next_at = :at", at=due)
+    for enabled in (False, True):
+        changed = (await client.put(url, json={**WISH, "time": "08:08", "enabled": enabled})).json()
+    assert datetime.fromisoformat(changed["next_at"]) > datetime.now(UTC), "what was off is not made up for"
+
+
 @pytest.mark.parametrize(
     "wrong, said",
     [

@@ -91,6 +91,7 @@ class BotApi:
         self.toasts: dict[str, str] = {}
         self.inline: dict[str, dict[str, Any]] = {}
         self.blocked: set[int] = set()
+        self.flooded: set[int] = set()  # chats that got too much
         self.chats: set[int] = set()  # whoever has written to the bot
         self.faults: dict[str, deque[Refusal]] = defaultdict(deque)
         self.webhook: dict[str, Any] = {}
@@ -288,6 +289,8 @@ class BotApi:
     def _reach(self, chat_id: int) -> None:
         if chat_id in self.blocked:
             raise Refusal(403, "Forbidden: bot was blocked by the user")
+        if chat_id in self.flooded:
+            raise Refusal(429, "Too Many Requests: retry after 300", retry_after=300)
         if chat_id not in self.chats:
             raise Refusal(400, "Bad Request: chat not found")
 

@@ -139,6 +139,47 @@ async def test_where_telegram_makes_us_wait_it_goes_on_later(
     assert sorted(told) == [f"https://t.me/daily_news/{number}" for number in (1, 2, 3)]
 
 
+async def test_what_telegram_never_takes_does_not_stand_before_the_others(
+    alerts: BotAlerts, town: Town, ann: Person, api: BotApi, link: Link
+) -> None:
+    member = await link(town.member, 112)
+    await found(town, await saved(town, town.admin), await town.archive.post(1, "Oil became dearer."))
+    await found(town, await saved(town, town.member), await town.archive.post(2, "Oil of the harbour burns."))
+    api.fail("sendMessage", 400, "Bad Request: BUTTON_URL_INVALID")
+    assert await alerts.once() == 1
+    assert "burns" in (await member.hears()).text
+    assert api.spoken[ann.id] == []
+
+
+async def test_attempts_that_telegram_puts_off_do_not_use_up_the_limit_of_a_person(
+    alerts: BotAlerts, town: Town, ann: Person, api: BotApi
+) -> None:
+    """It was away for an hour: what waited is told afterwards."""
+    await found(town, await saved(town, town.admin), await town.archive.post(1, "Oil became dearer."))
+    for _ in range(PER_HOUR + 5):
+        api.fail("sendMessage", 429, "Too Many Requests: retry after 300", retry_after=300)
+        with pytest.raises(Retry):
+            await alerts.once()
+    assert await alerts.once() == 1
+    assert "dearer" in (await ann.hears()).text
+
+
+async def test_who_was_told_is_not_told_again_because_of_another(
+    alerts: BotAlerts, town: Town, ann: Person, api: BotApi, link: Link
+) -> None:
+    member = await link(town.member, 112)
+    await town.archive.run("UPDATE users SET role = 'admin' WHERE id = :id", id=town.member.user_id)
+    people = {town.admin.user_id: ann, town.member.user_id: member}
+    first, second = (people[user_id] for user_id in sorted(people))
+    await noticed(town, town.admin.tenant_id, None, "open", '{"code": "gone", "title": "Sport"}')
+    api.flooded = {second.id}
+    with pytest.raises(Retry):
+        await alerts.once()
+    api.flooded = set()
+    assert await alerts.once() == 1
+    assert [len(api.spoken[one.id]) for one in (first, second)] == [1, 1]
+
+
 async def test_a_flood_ends_with_a_word_about_the_rest(alerts: BotAlerts, town: Town, ann: Person, api: BotApi) -> None:
     search = await saved(town, town.admin)
     posts = [await town.archive.post(number, f"Oil of the harbour {number}.") for number in range(1, PER_HOUR + 6)]

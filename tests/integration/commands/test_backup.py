@@ -6,17 +6,25 @@ import asyncio
 import json
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
 import asyncpg
 import pytest
+from rich.console import Console
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.backup.archive import ArchiveReader
+from telegram_assistant.backup.restoring import restore
+from telegram_assistant.commands.session import opened
+from telegram_assistant.config import Settings
+from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.copying import columns_of, last_numbers
 from telegram_assistant.stores.postgres.database import open_database, raw_transaction
@@ -294,6 +302,42 @@ async def test_what_fails_half_way_leaves_the_place_empty(
     assert not (home / "keys" / "session.key").exists()
     assert (await tga("restore", str(saved))).code == 0
     assert len((await contents(empty_database_url))[0]["users"]) == 2
+
+
+class Interrupted(ArchiveReader):
+    """Stops after the first file until the test says `go`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.first, self.go = asyncio.Event(), Event()
+        self._loop = asyncio.get_running_loop()
+
+    def extract(self, name: str, target: Path) -> None:
+        super().extract(name, target)
+        self._loop.call_soon_threadsafe(self.first.set)
+        self.go.wait(60)
+
+
+async def test_whoever_interrupts_it_finds_the_place_empty(
+    saved: Path, elsewhere: Callable[[], Path], environment: dict[str, str]
+) -> None:
+    """Ctrl-C cancels the task, and cannot cancel the thread that writes files."""
+    home = elsewhere()
+    threads = ThreadPoolExecutor()
+    asyncio.get_running_loop().set_default_executor(threads)
+    settings = Settings.model_validate({name.lower(): value for name, value in environment.items()})
+    archive = Interrupted(saved)
+    with archive:
+        async with opened(settings, Steps(Console(quiet=True))) as runtime:
+            restoring = asyncio.ensure_future(restore(runtime, archive))
+            await archive.first.wait()
+            restoring.cancel()
+            await asyncio.wait([restoring], timeout=0.5)  # who tidies up too early is done by then
+            archive.go.set()
+            await asyncio.wait([restoring])
+            assert restoring.cancelled()
+        threads.shutdown(wait=True)
+    assert [path for part in ("keys", "media") for path in (home / part).rglob("*") if path.is_file()] == []
 
 
 async def test_a_backup_of_an_older_version_is_brought_up_to_date(

@@ -141,3 +141,18 @@ async def test_through_the_front_door(environment: dict[str, str], letters: dict
     assert process.returncode == 0, printed.decode()
     assert REASON in printed.decode()
     assert str(letters["nonsense"]) in printed.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("dead-letters", "list", "--limit", "-1"),
+        ("dead-letters", "show", str(2**63)),
+        ("dead-letters", "drop", str(2**63)),
+        ("channels", "priority", "@news", str(2**31)),
+    ],
+)
+async def test_numbers_that_no_table_holds_are_refused_in_words(tga: Tga, arguments: tuple[str, ...]) -> None:
+    printed = await tga(*arguments)
+    assert printed.code == 2
+    assert "Invalid value" in printed.words

@@ -97,6 +97,15 @@ async def test_a_folder_that_everybody_can_write(tga: Tga, home: Path) -> None:
     await found(tga, "data folder", "fail", "everybody may write", "chmod 711")
 
 
+async def test_a_file_where_the_folder_should_be(tga: Tga, environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="ascii")
+    environment["TGA_DATA_DIR"] = str(tmp_path / "file")
+    code, found = await report(tga)
+    assert code == 1
+    assert found["data folder"]["what"] == f"{tmp_path / 'file'} is not a folder"
+    assert found["Redis"]["level"] == "ok", "and the rest is looked at"
+
+
 @pytest.mark.usefixtures("home", "account")
 async def test_a_full_disk(tga: Tga, environment: dict[str, str]) -> None:
     environment["TGA_MIN_FREE_DISK_MB"] = str(10**9)

@@ -14,7 +14,7 @@ from telegram_assistant.domain.digest_schedule import Schedule, next_after
 from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
 from telegram_assistant.jobs.digest_delivery import Delivery
 from telegram_assistant.jobs.digest_desk import DigestDesk
-from telegram_assistant.jobs.digests import DigestJob
+from telegram_assistant.jobs.digests import DigestJob, Limits
 from telegram_assistant.jobs.role import open_desk
 from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stores.postgres.digests import Digests
@@ -51,6 +51,7 @@ class Press:
     deliveries: list[Delivery] = field(default_factory=list)
     now: datetime = POSTED - timedelta(hours=1)
     page: str | None = "https://news.test/issue"
+    limits: Limits | None = None
 
     def __post_init__(self) -> None:
         self.digests = Digests(self.services.database)
@@ -65,6 +66,7 @@ class Press:
             self.deliveries,
             clock=lambda: self.now,
             page=lambda _: self.page,
+            limits=self.limits,
         )
 
     async def ask(self, person: Any, **wish: Any) -> Digest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +18,7 @@ from telegram_assistant.domain.understanding import Answer, Passage, Sentence, U
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.digest_desk import DigestDesk
 from telegram_assistant.jobs.digest_writing import Evidence
+from telegram_assistant.jobs.digests import LEASE, Limits
 from telegram_assistant.jobs.role import open_desk
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.lexemes import Lexicon
@@ -191,6 +193,44 @@ async def test_a_model_that_is_away_is_waited_for_and_then_done_without(
     assert content.without_model == "the model rests"
     assert content.written_by == ""
     assert content.stories[0].sentences[0].text in RATE
+
+
+class Endless(Model):
+    """One that never comes to an end."""
+
+    async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        await asyncio.Event().wait()
+        return await super().answer(question, passages)
+
+
+async def test_a_model_that_is_too_slow_keeps_nobody_waiting(
+    town: Town, press: Press, with_model: Callable[..., DigestDesk]
+) -> None:
+    await town.archive.post(1, RATE)
+    digest = await press.ask(town.member)
+    press.desk, press.limits = with_model(Endless()), Limits(issue=0.2)
+    async with asyncio.timeout(30):
+        assert await press.day() == "1 due, 1 built, 0 sent"
+    content = (await press.newest(digest)).content
+    assert content.without_model == "the model took longer than 0.2 s"
+    assert content.stories[0].sentences[0].text in RATE
+
+
+async def test_an_issue_over_which_processes_die_is_made_without_the_model(
+    town: Town, press: Press, with_model: Callable[..., DigestDesk]
+) -> None:
+    """Who dies says no reason; it must not be begun alike for ever."""
+    await town.archive.post(1, RATE)
+    digest = await press.ask(town.member)
+    press.desk = with_model(Endless())
+    press.now += timedelta(days=1)
+    await press.job.plan()
+    for _ in range(4):
+        assert await press.issues.take(press.now, lease=LEASE) is not None
+        press.now += LEASE
+    async with asyncio.timeout(30):
+        assert await press.job.build() == 1
+    assert (await press.newest(digest)).content.without_model == "it was not finished in several attempts"
 
 
 async def test_what_one_cannot_read_in_a_post_is_not_told(town: Town, build: Build) -> None:

@@ -16,7 +16,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from telegram_assistant.domain.digests import Language, Way
 from telegram_assistant.jobs.digest_mail import Mail, MailServer
-from telegram_assistant.jobs.digests import SEND_ATTEMPTS
+from telegram_assistant.jobs.digests import SEND_ATTEMPTS, Limits
 
 pytestmark = pytest.mark.integration
 
@@ -131,6 +131,27 @@ async def test_a_busy_server_is_asked_again(town: Town, press: Press, box: Postb
         press.now = found.due_at
         await press.job.send()
     assert (await sending(press, digest)).state == "dead", "not for ever"
+
+
+async def test_a_server_that_hangs_holds_up_one_run_for_a_moment_only(town: Town, press: Press) -> None:
+    """Several wait for it: the run ends after the first, and everybody's next digest is made in time."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
+        box = Postbox()
+        box.port = silent.sockets[0].getsockname()[1]
+        digest = await asked(town, press, box.server())
+        await press.ask(town.member, name="Второй", ways=(Way.WEB, Way.EMAIL))
+        press.limits = Limits(parcel=0.3, sending=0.2)
+        async with asyncio.timeout(20):
+            assert await press.day() == "2 due, 2 built, 0 sent"
+        tried = await town.archive.rows("SELECT attempts, error FROM digest_deliveries ORDER BY attempts DESC")
+        assert [one.attempts for one in tried] == [1, 0]
+        assert tried[0].error == "It was not taken within 0.3 s"
+        assert (await sending(press, digest)).state == "waiting"
 
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from sqlalchemy import text
 from telegram_assistant.domain.storage import MEGABYTE, REFUSED, Standing
 from telegram_assistant.ingest.media import MediaProcessor
 from telegram_assistant.jobs.storage import measure, report
+from telegram_assistant.stores.media import MediaStore, StoredFile
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.evictions import Evictions
 from telegram_assistant.stores.postgres.storage import Storage
@@ -157,6 +158,40 @@ async def test_old_files_that_nobody_opens_are_given_up_and_come_back(desk: Desk
     assert await desk.read(unused.storage_key)
     assert await evictions.of_tenant(SYSTEM, limit=10) == []
     assert "0 files given up" in await work(NOW), "its time begins anew"
+
+
+class Unlucky(MediaStore):
+    """A file that it found in its place is given up the next moment, once."""
+
+    evictions: Evictions
+
+    async def put(self, pieces: AsyncIterable[bytes], *, tenant_id: UUID, extension: str) -> StoredFile:
+        file = await super().put(pieces, tenant_id=tenant_id, extension=extension)
+        await self.evictions.evict(file.sha256, self.delete, before=datetime.now(UTC) - timedelta(days=30))
+        return file
+
+
+async def test_a_file_that_is_given_up_while_a_new_post_brings_it_is_fetched_again(
+    desk: Desk, make_photo: Make
+) -> None:
+    await watch(desk)
+    desk.post(make_photo(1, b"the same bytes"))
+    await desk.capture()
+    await desk.fetch()
+    await run(desk, "UPDATE media_objects SET created_at = created_at - interval '100 days'")
+    desk.post(make_photo(2, b"the same bytes"))
+    await desk.capture()
+    unlucky = Unlucky.open(desk.folder)
+    unlucky.evictions = Evictions(desk.database)
+    desk.store = unlucky
+    await desk.fetch()
+    for row in await desk.rows():
+        assert (row.status == "stored") == (row.storage_key in desk.objects()), "no promise without a file"
+    desk.clock.pass_by(hours=1)
+    await desk.fetch()
+    assert await desk.statuses() == ["stored", "stored"]
+    [key] = {row.storage_key for row in await desk.rows()}
+    assert await desk.read(key) == b"the same bytes"
 
 
 async def test_nothing_is_given_up_unless_asked_for(desk: Desk, make_photo: Make) -> None:

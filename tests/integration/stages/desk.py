@@ -192,7 +192,7 @@ class Desk:
 
         wanted = await self._wanted(one, position)
         kept = await self.media.put(pieces(), tenant_id=SYSTEM, extension="png")
-        await self.queue.stored(wanted, kept, mime)
+        await self.queue.stored(wanted, kept, mime, exists=self.media.exists)
         return kept.sha256
 
     async def skip(self, one: Post, reason: str, *, position: int = 0) -> None:

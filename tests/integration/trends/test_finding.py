@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.trends import DAY, Kind, Subject, Window
+from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends, find_trends
 from telegram_assistant.stores.postgres.trends import Trends
 from telegram_assistant.stores.postgres.trends_counts import TrendCounts
@@ -174,6 +175,27 @@ async def test_each_tenant_has_its_own(database: AsyncEngine, past: Past) -> Non
     [trend] = await stored(database)
     assert await stored(database, other) == []
     assert await Trends(database).get(other, trend.id) is None
+
+
+async def test_one_tenant_that_fails_does_not_keep_the_others_from_theirs(database: AsyncEngine, past: Past) -> None:
+    other = await past.archive.tenant("tenant_b")
+    for channel in CHANNELS:
+        await past.archive.run(
+            "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :channel)",
+            tenant=other,
+            user=past.archive.users[other],
+            channel=channel,
+        )
+    await past.rise("Атлантида", CHANNELS[:7])
+    for failing, well in ((SYSTEM, other), (other, SYSTEM)):
+        await past.archive.run("DELETE FROM trends")
+        await past.archive.run(f"ALTER TABLE trends ADD CONSTRAINT planted CHECK (tenant_id <> '{failing}')")
+        try:
+            with pytest.raises(Retry, match="not for 1 of 2 tenants"):
+                await daily_trends(database)(NOW)
+        finally:
+            await past.archive.run("ALTER TABLE trends DROP CONSTRAINT planted")
+        assert len(await stored(database, well)) == 1
 
 
 async def test_posts_that_are_not_seen_any_more_are_left_out(database: AsyncEngine, past: Past) -> None:

@@ -112,7 +112,10 @@ class Erasing:
                 await _run(connection, statement, values)
 
     async def files(self, belongings: Belongings) -> list[str]:
-        """The files of its posts, now and in earlier versions, and those that stand in its folder of the store."""
+        """The files of its posts, now and in earlier versions, and those that stand in its folder of the store.
+
+        Those that no post has too: the posts went in an attempt that was interrupted before their files did.
+        """
         statement = (
             "SELECT m.sha256 FROM post_media m JOIN posts p ON p.id = m.post_id"
             " WHERE p.channel_id = ANY(:channels) AND m.sha256 IS NOT NULL"
@@ -120,6 +123,7 @@ class Erasing:
             " CROSS JOIN LATERAL jsonb_array_elements(v.media) e"
             " WHERE p.channel_id = ANY(:channels) AND e ->> 'sha256' IS NOT NULL"
             " UNION SELECT o.sha256 FROM media_objects o WHERE o.storage_key LIKE :folder"
+            " OR NOT EXISTS (SELECT 1 FROM post_media m WHERE m.sha256 = o.sha256)"
         )
         values = {"channels": list(belongings.channels), "folder": f"media/{belongings.tenant_id}/%"}
         async with self._database.connect() as connection:

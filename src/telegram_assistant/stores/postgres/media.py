@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -111,8 +111,13 @@ class MediaQueue:
             await _tell(connection, {post_id for post_id, _ in adopted})
         return adopted
 
-    async def stored(self, wanted: Wanted, file: StoredFile, mime: str) -> str:
-        """Remember the file and that the post has it; the key under which it is kept, which may be an older one."""
+    async def stored(
+        self, wanted: Wanted, file: StoredFile, mime: str, *, exists: Callable[[str], Awaitable[bool]]
+    ) -> str:
+        """Remember the file and that the post has it; the key under which it is kept, which may be an older one.
+
+        Raises FileNotFoundError where it was given up, or erased with a tenant, after we had found it in its place.
+        """
         remember = text(
             "INSERT INTO media_objects (sha256, mime, size, storage_key) VALUES (:sha256, :mime, :size, :key)"
             " ON CONFLICT (sha256) DO UPDATE SET storage_key = excluded.storage_key, created_at = now(),"
@@ -122,12 +127,19 @@ class MediaQueue:
             "UPDATE post_media SET status = 'stored', reason = NULL WHERE sha256 = :sha256 AND status = 'evicted'"
         )
         kept = text("SELECT storage_key FROM media_objects WHERE sha256 = :sha256")
+        move = text("UPDATE media_objects SET storage_key = :key WHERE sha256 = :sha256")
         values = {"sha256": file.sha256, "mime": mime, "size": file.size, "key": file.key}
         changed = _changing("status = 'stored', sha256 = :sha256, reason = NULL, next_attempt_at = NULL")
         async with self._database.begin() as connection:
             if (await connection.execute(remember, values)).scalar():
                 await connection.execute(others, {"sha256": file.sha256})  # all who had it have it again
             key = str((await connection.execute(kept, {"sha256": file.sha256})).scalar_one())
+            # Whoever removes a file holds its row until it is gone: what we see now is the last word.
+            if not await exists(key):
+                if key == file.key:
+                    raise FileNotFoundError(f"{key} was removed while it was fetched")
+                key = file.key  # of the older one nothing is left
+                await connection.execute(move, values)
             # Without the row the object stays known: an older version of a post may show it.
             settled = await connection.execute(changed, {**_identity(wanted), "sha256": file.sha256})
             if settled.rowcount:
