@@ -128,7 +128,6 @@ async def go_wrong(witness: Witness, key: str, port: int) -> None:
     await witness.ask(422, "POST", "/api/v1/keys", headers=bearer, json={"name": {"odd": PASSWORD}})
     await witness.ask(422, "POST", "/api/v1/keys", headers=bearer, content=f'{{"name": "{PASSWORD}')
     await witness.ask(404, "POST", "/bot/webhook", headers=telegram)
-    await witness.ask(200, "POST", "/api/v1/ask", headers=bearer, json={"question": "Что нового?"})
     answer = await witness.ask(201, "POST", "/api/v1/saved-searches", headers=bearer, json={"query": "нефть"})
     hook = f"/api/v1/saved-searches/{answer.json()['id']}/webhook"
     url = f"http://127.0.0.1:{port}/hook"
@@ -214,9 +213,17 @@ async def test_nothing_that_is_written_holds_a_secret(start: Starter) -> None:
                 return "401" in tga.err()
 
             await until(refused, "a refusal of the model")
+            bearer = {"Authorization": f"Bearer {said['token']}"}
+            question: dict[str, Any] = {"headers": bearer, "json": {"question": "Что нового?"}}
+
+            async def unanswered() -> bool:
+                """There is a post to answer from, and nobody who does."""
+                return (await client.post("/api/v1/ask", **question)).status_code == 503
+
+            await until(unanswered, "a question that the model refuses")
+            await witness.ask(503, "POST", "/api/v1/ask", **question)
             for path in ("/health/details", "/metrics", "/health", "/"):
                 witness.heard[f"health {path}"] = (await client.get(f"{tga.url}{path}")).text
-            bearer = {"Authorization": f"Bearer {said['token']}"}
             for path in ("/api/v1/keys", "/api/v1/audit", "/api/v1/alert-places", "/api/v1/stages", "/metrics"):
                 await witness.ask(200, "GET", path, headers=bearer)
         secrets = {**SECRETS, **witness.secrets, **kept_in(tga.data), "slack": SLACK, "pagerduty": PAGERDUTY}

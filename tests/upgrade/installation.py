@@ -20,7 +20,7 @@ from tests.upgrade.versions import Version
 COMMAND_SECONDS = 90.0
 LOG_TAIL = 3000  # characters
 ADDRESS = re.compile(r"is ready .*?(http://\S+)/ ")
-TROUBLE = re.compile(r"Traceback|\[(error|critical) *\]")
+TROUBLE = re.compile(r"Traceback|\[(error|critical) *\]|^[ |]*[\w.]+(Error|Exception): ")
 NEW_USER = "INSERT INTO users (id, tenant_id, name, login, role) VALUES (:user, :tenant, 'Ann', 'ann', 'member')"
 NEW_KEY = (
     "INSERT INTO api_keys (tenant_id, user_id, name, prefix, sha256, role)"
