@@ -93,12 +93,13 @@ def follow(page: Page, root: str, address: str, link: str, file: Path) -> None:
 
 def preview(page: Page, root: str, file: Path) -> None:
     """What a digest would say now."""
-    page.goto(f"{root}/digests/new")
-    page.locator("[hx-post='/digests/preview']").click()
-    told = page.locator("#preview h2")
-    told.wait_for(timeout=60_000)
+    page.goto(f"{root}/digests")
+    digest = page.locator("main a[href^='/digests/']:not([href$='/new'])").first.get_attribute("href")
+    page.goto(f"{root}{digest}/edit")
+    with page.expect_response(f"{root}/digests/preview"):
+        page.locator("[hx-post='/digests/preview']").click()
+    page.wait_for_timeout(1500)
     page.evaluate("document.querySelector('#preview').scrollIntoView()")
-    page.wait_for_timeout(500)
     page.screenshot(path=file)
 
 
