@@ -76,15 +76,17 @@ async def test_the_form_says_what_is_wrong_and_keeps_the_rest(
 
 
 async def test_a_preview_shows_stories(town: Town, client_of: ClientOf) -> None:
-    post = await town.archive.post(1, "Банк России поднял ключевую ставку до 21 процента годовых сегодня днём.")
+    words = "Банк России поднял ключевую ставку до 21 процента годовых сегодня днём."
+    post = await town.archive.post(1, words, topics=("economy",))
     await town.archive.run("UPDATE posts SET posted_at = :at", at=datetime.now().astimezone())
     await town.archive.run("UPDATE search_documents SET posted_at = (SELECT posted_at FROM posts LIMIT 1)")
     client = client_of(town.member, page=True)
-    preview = await client.post("/digests/preview", data=FORM, headers={"HX-Request": "true"})
+    preview = await client.post("/digests/preview", data={**FORM, "topics": "economy"}, headers={"HX-Request": "true"})
     assert preview.status_code == 200
     assert "ключевую ставку до 21 процента" in preview.text
     assert f'href="/posts/{post}"' in preview.text
     assert "Read: 1 post in 1 channel." in preview.text
+    assert ">Economy<" in preview.text, "topics have names, not keys"
     assert "No digest yet" in (await client.get("/digests")).text, "nothing was saved"
 
 
