@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
@@ -66,7 +67,9 @@ async def test_a_digest_from_the_wish_to_the_correction(
     page: Page = watch.on(await context.new_page())
     await page.goto(f"{address}/digests/new")
     await page.get_by_label("Название").fill("Утренние новости")
-    await page.get_by_label("Время").fill("07:07")
+    # In an hour, whatever it is now: so what came five hours ago is in the next issue.
+    soon = utc_now().astimezone(ZoneInfo("Europe/Moscow")) + timedelta(hours=1)
+    await page.get_by_label("Время").fill(f"{soon:%H:%M}")
     await page.get_by_label("лента").check()
     await page.get_by_label("почта").check()
     await page.get_by_role("button", name="Предпросмотр").click()

@@ -45,6 +45,8 @@ def events_of(kind: type[Event]) -> st.SearchStrategy[Event]:
         if said in known
     }
     fields["schema_version"] = st.just(SCHEMA_VERSION)
+    for name in {"trace_id", "idempotency_key", "content_hash"} & fields.keys():
+        fields[name] = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)  # for the tables
     return st.builds(kind, **fields)
 
 
