@@ -19,20 +19,29 @@ class ChannelLabels:
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
+        self.total = 0  # channels that there are, also those of which no metric has told yet
+        self._ids: set[str] = set()
         self._metrics: list[ChannelGauge | ChannelCounter | ChannelHistogram] = []
 
     @property
     def shown(self) -> bool:
-        return self.limit is None or all(len(metric.ids()) <= self.limit for metric in self._metrics)
+        return self.limit is None or max(self.total, len(self._ids)) <= self.limit
 
     def watch(self, metric: ChannelGauge | ChannelCounter | ChannelHistogram) -> None:
         self._metrics.append(metric)
 
+    def note(self, channel_id: int) -> str:
+        """The label of a channel that a metric tells of."""
+        label = str(channel_id)
+        self._ids.add(label)
+        return label
+
     def forget(self, channel_ids: Iterable[int]) -> None:
-        """Channels that nobody watches any more."""
-        gone = {str(channel_id) for channel_id in channel_ids}
+        """Channels that are not watched any more."""
+        gone = {str(channel_id) for channel_id in channel_ids} & self._ids
+        self._ids -= gone
         for metric in self._metrics:
-            metric.forget(metric.ids() & gone)
+            metric.forget(gone)
 
 
 class GaugeCell:
@@ -64,18 +73,21 @@ class ChannelGauge(Collector):
         self._channels = channels
         self._combine = combine
         self._values: dict[str, float] = {}
+        self._together: float | None = None
         channels.watch(self)
         registry.register(self)
 
     def labels(self, channel_id: int) -> GaugeCell:
-        self._values.setdefault(str(channel_id), 0.0)
-        return GaugeCell(self._values, str(channel_id))
+        label = self._channels.note(channel_id)
+        self._values.setdefault(label, 0.0)
+        return GaugeCell(self._values, label)
 
-    def ids(self) -> AbstractSet[str]:
-        return self._values.keys()
+    def set_together(self, value: float) -> None:
+        """The one value of all channels, where PostgreSQL has combined them already."""
+        self._together = value
 
     def forget(self, channel_ids: AbstractSet[str]) -> None:
-        for channel_id in channel_ids:
+        for channel_id in channel_ids & self._values.keys():
             del self._values[channel_id]
 
     def describe(self) -> list[Metric]:
@@ -86,6 +98,8 @@ class ChannelGauge(Collector):
         if self._channels.shown:
             for channel_id, value in self._values.items():
                 family.add_metric([channel_id], value)
+        elif self._together is not None:
+            family.add_metric([ALL], self._together)
         elif self._values:
             family.add_metric([ALL], self._combine(self._values.values()))
         return [family]
@@ -95,16 +109,15 @@ class ChannelGauge(Collector):
 
 
 class CounterCell:
-    """The count of one channel and status."""
+    """The count of one channel and status, or of all channels and a status."""
 
-    __slots__ = ("_key", "_values")
+    __slots__ = ("count",)
 
-    def __init__(self, values: dict[tuple[str, str], float], key: tuple[str, str]) -> None:
-        self._values = values
-        self._key = key
+    def __init__(self, count: float = 0.0) -> None:
+        self.count = count
 
     def inc(self, amount: float = 1) -> None:
-        self._values[self._key] += amount
+        self.count += amount
 
 
 class ChannelCounter(Collector):
@@ -115,22 +128,20 @@ class ChannelCounter(Collector):
     ) -> None:
         self._name, self._documentation, self._label = name, documentation, label
         self._channels = channels
-        self._values: dict[tuple[str, str], float] = {}
-        self._gone: dict[str, float] = {}  # of channels that were forgotten
+        self._cells: dict[tuple[str, str], CounterCell] = {}
+        self._rest: dict[str, CounterCell] = {}  # of channels that were forgotten, or never had a series
         channels.watch(self)
         registry.register(self)
 
     def labels(self, channel_id: int, status: str) -> CounterCell:
-        key = str(channel_id), str(status)
-        self._values.setdefault(key, 0.0)
-        return CounterCell(self._values, key)
-
-    def ids(self) -> AbstractSet[str]:
-        return {channel_id for channel_id, _ in self._values}
+        label = self._channels.note(channel_id)
+        if not self._channels.shown:
+            return self._rest.setdefault(str(status), CounterCell())
+        return self._cells.setdefault((label, str(status)), CounterCell())
 
     def forget(self, channel_ids: AbstractSet[str]) -> None:
-        for key in [key for key in self._values if key[0] in channel_ids]:
-            self._gone[key[1]] = self._gone.get(key[1], 0.0) + self._values.pop(key)
+        for key in [key for key in self._cells if key[0] in channel_ids]:
+            self._rest.setdefault(key[1], CounterCell()).inc(self._cells.pop(key).count)
 
     def describe(self) -> list[Metric]:
         return [self._family()]
@@ -138,14 +149,14 @@ class ChannelCounter(Collector):
     def collect(self) -> list[Metric]:
         family = self._family()
         if self._channels.shown:
-            for (channel_id, value), count in self._values.items():
-                family.add_metric([channel_id, value], count)
+            for (channel_id, status), cell in self._cells.items():
+                family.add_metric([channel_id, status], cell.count)
             return [family]
-        totals = dict(self._gone)
-        for (_, value), count in self._values.items():
-            totals[value] = totals.get(value, 0.0) + count
-        for value, count in totals.items():
-            family.add_metric([ALL, value], count)
+        totals = {status: cell.count for status, cell in self._rest.items()}
+        for (_, status), cell in self._cells.items():
+            totals[status] = totals.get(status, 0.0) + cell.count
+        for status, count in totals.items():
+            family.add_metric([ALL, status], count)
         return [family]
 
     def _family(self) -> CounterMetricFamily:
@@ -187,19 +198,19 @@ class ChannelHistogram(Collector):
         self._channels = channels
         self._bounds = buckets
         self._cells: dict[str, HistogramCell] = {}
-        self._gone = HistogramCell(buckets)  # of channels that were forgotten
+        self._rest = HistogramCell(buckets)  # of channels that were forgotten, or never had a series
         channels.watch(self)
         registry.register(self)
 
     def labels(self, channel_id: int) -> HistogramCell:
-        return self._cells.setdefault(str(channel_id), HistogramCell(self._bounds))
-
-    def ids(self) -> AbstractSet[str]:
-        return self._cells.keys()
+        label = self._channels.note(channel_id)
+        if not self._channels.shown:
+            return self._rest
+        return self._cells.setdefault(label, HistogramCell(self._bounds))
 
     def forget(self, channel_ids: AbstractSet[str]) -> None:
-        for channel_id in channel_ids:
-            self._gone.add(self._cells.pop(channel_id))
+        for channel_id in channel_ids & self._cells.keys():
+            self._rest.add(self._cells.pop(channel_id))
 
     def describe(self) -> list[Metric]:
         return [self._family()]
@@ -211,7 +222,7 @@ class ChannelHistogram(Collector):
                 self._add(family, channel_id, cell)
             return [family]
         total = HistogramCell(self._bounds)
-        for cell in (self._gone, *self._cells.values()):
+        for cell in (self._rest, *self._cells.values()):
             total.add(cell)
         self._add(family, ALL, total)
         return [family]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -23,57 +22,75 @@ from telegram_assistant.metrics import (
     WATERMARK_AGE,
 )
 from telegram_assistant.names import parse_hwm
-from telegram_assistant.stores.postgres.channels import Channels, Standing
+from telegram_assistant.stores.postgres.channels import Channels, Standing, Totals
 from telegram_assistant.stores.redis import time_from_text
 
 EVERY_SECONDS = 5.0
+EVERY_SECONDS_TOGETHER = 60.0  # where there are too many channels to tell of each: one look reads all their rows
 LISTED = 100
+MARKS = 2_000  # that are read in one look; more channels take turns
 
 
 class Gauges:
-    """A supervised job: one statement for all channels, now and then; and what it found, for health."""
+    """A supervised job: a few statements for all channels, now and then; and what it found, for health."""
 
     def __init__(self, channels: Channels, redis: Redis, *, clock: Callable[[], datetime]) -> None:
         self._channels = channels
         self._redis = redis
         self._clock = clock
+        self._statuses: dict[str, int] = {}
+        self._totals: Totals | None = None
         self._standings: list[Standing] = []
+        self._marks: dict[int, datetime] = {}
+        self._marks_after = 0
 
     async def run(self, task: Task) -> None:
         task.ready()
         while True:
             await self.look()
             task.progress()
-            await asyncio.sleep(EVERY_SECONDS)
+            await asyncio.sleep(EVERY_SECONDS if CHANNEL_LABELS.shown else EVERY_SECONDS_TOGETHER)
 
     async def look(self) -> None:
-        before, self._standings = self._standings, await self._channels.standings()
         now = self._clock()
-        for standing in self._standings:
-            show(standing, now)
-        ids = [standing.id for standing in self._standings]
-        CHANNEL_LABELS.forget({standing.id for standing in before}.difference(ids))
-        statuses = Counter(standing.status for standing in self._standings)
-        for status in {"active", "dead", *(standing.status for standing in before), *statuses}:
-            CHANNELS.labels(status).set(statuses[status])
-        await self._show_marks(ids, now)
+        await self._count()
+        self._totals = await self._channels.totals()
+        show_together(self._totals, now)
+        before = {standing.id for standing in self._standings}
+        self._standings = await self._channels.standings(largest=None if CHANNEL_LABELS.shown else LISTED)
+        if CHANNEL_LABELS.shown:
+            for standing in self._standings:
+                show(standing, now)
+            CHANNEL_LABELS.forget(before.difference(standing.id for standing in self._standings))
+        await self._show_marks(now)
 
-    async def _show_marks(self, ids: list[int], now: datetime) -> None:
-        """A mark stays behind when a parse does not end: its age must grow while nobody parses."""
-        marks = await self._redis.mget([parse_hwm(channel_id) for channel_id in ids]) if ids else []
-        for channel_id, found in zip(ids, marks, strict=True):
-            mark = time_from_text(found)
-            HWM_AGE.labels(channel_id).set(max(0.0, (now - mark).total_seconds()) if mark else 0.0)
+    async def _count(self) -> None:
+        before, self._statuses = self._statuses, await self._channels.counts()
+        CHANNEL_LABELS.total = sum(self._statuses.values())
+        for status in {"active", "dead", *before, *self._statuses}:
+            CHANNELS.labels(status).set(self._statuses.get(status, 0))
+
+    async def _show_marks(self, now: datetime) -> None:
+        """A mark stays behind when a parse does not end: its age must grow while no process parses."""
+        ids = await self._channels.ids_after(self._marks_after, limit=MARKS)
+        self._marks_after = ids[-1] if len(ids) == MARKS else 0
+        found = await self._redis.mget([parse_hwm(channel_id) for channel_id in ids]) if ids else []
+        for channel_id, text in zip(ids, found, strict=True):
+            self._marks.pop(channel_id, None)
+            if mark := time_from_text(text):
+                self._marks[channel_id] = mark
+            if CHANNEL_LABELS.shown:
+                HWM_AGE.labels(channel_id).set(_age(mark, now))
+        HWM_AGE.set_together(max((_age(mark, now) for mark in self._marks.values()), default=0.0))
 
     async def report(self) -> dict[str, Any]:
         """Totals, and the first channels by posts: what the page shows. As fresh as the last look."""
-        standings = self._standings
-        largest = sorted(standings, key=lambda standing: -standing.captured)[:LISTED]
+        largest = sorted(self._standings, key=lambda standing: -standing.captured)[:LISTED]
         return {
             "status": "ok",
-            "channels": len(standings),
-            "captured": sum(standing.captured for standing in standings),
-            "unknown": sum(standing.requested - standing.known for standing in standings),
+            "channels": sum(self._statuses.values()),
+            "captured": self._totals.captured if self._totals else 0,
+            "unknown": self._totals.unknown if self._totals else 0,
             "listed": [
                 {
                     "channel": standing.shown,
@@ -89,6 +106,22 @@ class Gauges:
         }
 
 
+def _age(moment: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - moment).total_seconds()) if moment else 0.0
+
+
+def show_together(totals: Totals, now: datetime) -> None:
+    """The one value of each gauge that is told where channels have no series of their own."""
+    PROVEN_UP_TO.set_together(totals.proven_up_to)
+    UNKNOWN_IDS.set_together(totals.unknown)
+    COVERAGE.set_together(totals.coverage)
+    if totals.last_post_at is not None:
+        LAST_POST.set_together(totals.last_post_at.timestamp())
+    if totals.last_success_at is not None:
+        LAST_SUCCESS.set_together(totals.last_success_at.timestamp())
+        WATERMARK_AGE.set_together(_age(totals.last_success_at, now))
+
+
 def show(standing: Standing, now: datetime) -> None:
     channel_id = standing.id
     unknown = standing.requested - standing.known
@@ -99,4 +132,4 @@ def show(standing: Standing, now: datetime) -> None:
         LAST_POST.labels(channel_id).set(standing.last_post_at.timestamp())
     if standing.last_success_at is not None:
         LAST_SUCCESS.labels(channel_id).set(standing.last_success_at.timestamp())
-        WATERMARK_AGE.labels(channel_id).set(max(0.0, (now - standing.last_success_at).total_seconds()))
+        WATERMARK_AGE.labels(channel_id).set(_age(standing.last_success_at, now))

@@ -6,6 +6,7 @@ Only what an earlier visit should have seen is called a hole.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ from telegram_assistant.names import backfill_job
 from telegram_assistant.stores.postgres.channels import Channels, Quiet
 
 JOB_TTL = timedelta(days=1)
+PIECE = 1_000  # channels that are looked at in one go
 OVERTAKEN = timedelta(minutes=1)  # a post of the last moment before a visit may have come too late for it
 
 log = get_logger(__name__)
@@ -53,6 +55,7 @@ class SilenceWatch:
         self._clock = clock
         self._adaptive = adaptive
         self._looks: dict[int, Look] = {}  # that are not over yet
+        self._asked: dict[int, tuple[str, datetime]] = {}  # by channel, the job that Redis was asked about, and when
 
     async def check(self) -> int:
         """Set the gauges, and make what is unusually quiet due; how many channels that is."""
@@ -61,7 +64,9 @@ class SilenceWatch:
         quiet = await self._channels.newest_posts()
         stats = await self._statistics.of_many([channel.id for channel in quiet])
         longest, looked = timedelta(0), 0
-        for channel in quiet:
+        for place, channel in enumerate(quiet):
+            if place % PIECE == 0:
+                await asyncio.sleep(0)  # a hundred thousand channels take a second: others want to go on
             await self._conclude(channel)
             known = stats.get(channel.id)
             report = report_gap(
@@ -84,6 +89,10 @@ class SilenceWatch:
         if channel.id in self._looks:
             return False  # its posts may be stored while the visit is not over: what that shows is not known yet
         job = backfill_job(channel.id, backfill_window_start(channel.last_post_at))
+        asked, at = self._asked.get(channel.id, ("", now))
+        if asked == job and now - at < JOB_TTL:
+            return False  # most silent channels stay silent: Redis need not be asked about each with every tick
+        self._asked[channel.id] = (job, now)
         if not await self._redis.set(job, "1", nx=True, ex=JOB_TTL):
             return False
         log.info(

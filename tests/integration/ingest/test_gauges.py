@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,9 +12,10 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.supervisor import Supervisor
+from telegram_assistant.ingest import gauges as gauges_job
 from telegram_assistant.ingest.gauges import Gauges
 from telegram_assistant.ingest.scheduler import Scheduler
-from telegram_assistant.metrics import REGISTRY
+from telegram_assistant.metrics import CHANNEL_LABELS, REGISTRY
 from telegram_assistant.names import SCHEDULER_LAST_TICK, parse_hwm
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.redis import time_to_text
@@ -84,3 +86,55 @@ async def test_spec_1_9_who_takes_over_shows_the_last_tick(database: AsyncEngine
     await supervisor.stop(["scheduler"])
     assert shown("scheduler_last_tick_ts_seconds") == ticked.timestamp()
     assert shown("scheduler_interval_seconds") == 300
+
+
+@pytest.fixture
+def few_series() -> Iterator[None]:
+    """As with METRICS_MAX_CHANNELS=2."""
+    CHANNEL_LABELS.limit = 2
+    yield
+    CHANNEL_LABELS.limit, CHANNEL_LABELS.total = None, 0
+
+
+@pytest.mark.usefixtures("few_series")
+async def test_more_channels_than_series_are_told_together(database: AsyncEngine, redis: Redis) -> None:
+    """PostgreSQL combines them; the values are those that Python makes of every channel's own."""
+    coverages = {891: "{[1,101)}", 892: "{[1,40),[60,101)}", 893: "{[20,101)}", 894: "{}"}
+    for number, (channel_id, coverage) in enumerate(coverages.items(), 1):
+        await add_channel(database, channel_id)
+        statement = text(
+            "UPDATE channels SET coverage = CAST(CAST(:coverage AS text) AS int8multirange),"
+            " requested_from = 1, newest_id = 100, captured = :posts, last_success_at = :at, last_post_at = :at WHERE id = :id"
+        )
+        at = NOW - timedelta(minutes=number)
+        async with database.begin() as connection:
+            values = {"id": channel_id, "coverage": coverage, "posts": 10 * number, "at": at}
+            await connection.execute(statement, values)
+    await redis.set(parse_hwm(893), time_to_text(NOW - timedelta(hours=2)))
+    gauges = Gauges(Channels(database), redis, clock=lambda: NOW)
+    await gauges.look()
+    standings = await Channels(database).standings()
+    assert shown("ledger_unknown_ids", channel_id="all") == sum(one.requested - one.known for one in standings) == 139
+    assert shown("ledger_coverage_percent", channel_id="all") == min(
+        100 * one.known / one.requested for one in standings
+    )
+    assert shown("ledger_proven_up_to", channel_id="all") == min(one.proven_up_to for one in standings)
+    assert shown("incremental_watermark_age_seconds", channel_id="all") == 240
+    assert shown("parser_hwm_age_seconds", channel_id="all") == 7200
+    assert shown("ledger_unknown_ids", channel_id=892) is None
+    report = await gauges.report()
+    assert (report["channels"], report["captured"], report["unknown"]) == (4, 100, 139)
+    assert [one["captured"] for one in report["listed"]] == [40, 30, 20, 10]
+
+
+async def test_the_marks_of_very_many_channels_are_read_by_turns(
+    database: AsyncEngine, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gauges_job, "MARKS", 2)
+    for channel_id in range(901, 906):
+        await add_channel(database, channel_id)
+    await redis.set(parse_hwm(905), time_to_text(NOW - timedelta(hours=1)))
+    gauges = Gauges(Channels(database), redis, clock=lambda: NOW)
+    for _ in range(3):
+        await gauges.look()
+    assert shown("parser_hwm_age_seconds", channel_id=905) == 3600

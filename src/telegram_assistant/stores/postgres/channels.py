@@ -21,6 +21,11 @@ LONGEST_ERROR = 500
 THIS_OR_ALL = (
     "CASE WHEN CAST(:id AS bigint) IS NULL THEN status = 'active' ELSE id = :id AND status IN ('active', 'dead') END"
 )
+SHOWN = "status NOT IN ('removed', 'linked')"
+ASKED = (
+    "LATERAL (SELECT coalesce(requested_from, newest_id + 1) AS start,"
+    " greatest(requested_from, newest_id + 1) AS stop) AS asked"
+)
 BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
 
@@ -154,6 +159,18 @@ class Standing:
     last_post_at: datetime | None
     last_success_at: datetime | None
     last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How completely all channels are known, together."""
+
+    captured: int
+    unknown: int  # ids that were asked for
+    coverage: float  # percent, of the least known channel
+    proven_up_to: int  # of the channel that is furthest behind
+    last_post_at: datetime | None
+    last_success_at: datetime | None  # of the channel that waits longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,19 +342,48 @@ class Channels:
         async with self._database.connect() as connection:
             return [Quiet(*row) for row in await connection.execute(statement)]
 
-    async def standings(self) -> list[Standing]:
-        """All channels in one statement; PostgreSQL counts the ranges."""
+    async def standings(self, *, largest: int | None = None) -> list[Standing]:
+        """All channels in one statement, or those with the most posts; PostgreSQL counts the ranges."""
+        chosen = "ORDER BY captured DESC, id LIMIT :largest" if largest is not None else "ORDER BY id"
         statement = text(
             "SELECT id, coalesce('@' || username, title), status, captured, asked.stop - asked.start, coalesce((SELECT"
             " sum(upper(r) - lower(r)) FROM unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r"
             "), 0)::bigint, coalesce((SELECT upper(r) - 1 FROM unnest(coverage) AS r WHERE r @> asked.start LIMIT 1),"
-            " asked.start - 1), last_post_at, last_success_at, last_error FROM channels, LATERAL (SELECT"
-            " coalesce(requested_from, newest_id + 1) AS start,"
-            " greatest(requested_from, newest_id + 1) AS stop) AS asked"
-            " WHERE status NOT IN ('removed', 'linked') ORDER BY id"
+            f" asked.start - 1), last_post_at, last_success_at, last_error FROM (SELECT * FROM channels WHERE {SHOWN}"
+            f" {chosen}) AS channels, {ASKED}"
         )
         async with self._database.connect() as connection:
-            return [Standing(*row) for row in await connection.execute(statement)]
+            rows = await connection.execute(statement, {} if largest is None else {"largest": largest})
+            return [Standing(*row) for row in rows]
+
+    async def totals(self) -> Totals:
+        """What `standings` says of every channel, combined by PostgreSQL. Ranges are counted only where some lack."""
+        statement = text(
+            "SELECT coalesce(sum(captured), 0)::bigint, coalesce(sum(unknown), 0)::bigint,"
+            " coalesce(min(100.0 * (width - unknown) / nullif(width, 0)), 100)::float8,"
+            " coalesce(min(CASE WHEN unknown = 0 THEN start + width - 1 ELSE coalesce((SELECT upper(r) - 1"
+            " FROM unnest(coverage) AS r WHERE r @> start LIMIT 1), start - 1) END), 0),"
+            " max(last_post_at), min(last_success_at)"
+            " FROM (SELECT captured, coverage, last_post_at, last_success_at, asked.start AS start,"
+            " asked.stop - asked.start AS width, CASE WHEN coverage @> int8range(asked.start, asked.stop) THEN 0"
+            " ELSE asked.stop - asked.start - coalesce((SELECT sum(upper(r) - lower(r)) FROM"
+            " unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r), 0)::bigint END AS unknown"
+            f" FROM channels, {ASKED} WHERE {SHOWN}) AS each"
+        )
+        async with self._database.connect() as connection:
+            return Totals(*(await connection.execute(statement)).one())
+
+    async def counts(self) -> dict[str, int]:
+        """How many channels there are of each status."""
+        statement = text(f"SELECT status, count(*) FROM channels WHERE {SHOWN} GROUP BY status")
+        async with self._database.connect() as connection:
+            return {row[0]: row[1] for row in await connection.execute(statement)}
+
+    async def ids_after(self, channel_id: int, *, limit: int) -> list[int]:
+        """The next channels by id, for work that goes round by turns."""
+        statement = text(f"SELECT id FROM channels WHERE {SHOWN} AND id > :after ORDER BY id LIMIT :limit")
+        async with self._database.connect() as connection:
+            return list((await connection.execute(statement, {"after": channel_id, "limit": limit})).scalars())
 
     async def with_holes(self, limit: int, *, without: Collection[int] = ()) -> list[Channel]:
         """Channels whose history was asked for, or of whose requested ids some below the cursor are unknown."""
