@@ -1,15 +1,20 @@
-"""What a tick costs when there is nothing to do: with the number of channels, and with the length of the history."""
+"""What watching costs when there is nothing to do: with the number of channels, and with the length of the history.
+
+The tick, and beside it all that looks at every channel now and then: gauges, the search for work and for holes, health.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
+from prometheus_client.exposition import generate_latest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -17,10 +22,14 @@ from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
 from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.polling import PollingRules, observe
+from telegram_assistant.ingest.backfill import IDLE_SECONDS as BACKFILL_IDLE
+from telegram_assistant.ingest.gauges import EVERY_SECONDS, EVERY_SECONDS_TOGETHER, Gauges
 from telegram_assistant.ingest.polling import Capacity, Polling
 from telegram_assistant.ingest.scheduler import Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.ingest.visits import IDLE_SECONDS as VISITS_IDLE
+from telegram_assistant.metrics import CHANNEL_LABELS, REGISTRY
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
@@ -30,7 +39,11 @@ from telegram_assistant.stores.sealed import Sealer
 
 NOW = datetime(2026, 1, 14, 12, tzinfo=UTC)  # a Wednesday at noon, when silence is strange
 SIZES = (100, 1_000, 10_000)  # channels
-HISTORIES = (10_000, 100_000, 1_000_000)  # posts, with the largest number of channels
+MANY = 100_000  # channels, after the histories
+HISTORIES = (10_000, 100_000, 1_000_000)  # posts, with the largest number of SIZES
+MOST_SHARE = 5.0  # percent of a core that all looks together may take with MANY channels
+TICK_SECONDS = 300.0  # PARSER_SCHEDULER_INTERVAL_SEC
+SCRAPE_SECONDS = 15.0  # Prometheus, or a probe of health
 TICKS = 5  # are measured together: PostgreSQL's CPU time is told in hundredths of a second
 
 CHANNELS = """
@@ -85,6 +98,8 @@ class Clockwork:
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
         self._channels = Channels(engines.database)
+        self._gauges = Gauges(self._channels, engines.redis, clock=lambda: NOW)
+        CHANNEL_LABELS.limit = 500  # METRICS_MAX_CHANNELS
         statistics = Statistics(
             engines.redis, Intervals(engines.database), window=timedelta(days=14), clock=lambda: NOW
         )
@@ -116,6 +131,36 @@ class Clockwork:
         postgres = self._engines.postgres_cpu() - postgres
         return Cost(ours / TICKS, postgres / TICKS, len(statements) // TICKS)
 
+    def looks(self) -> dict[str, tuple[float, Callable[[], Awaitable[object]]]]:
+        """All that looks at the channels without being asked: how often, and what."""
+        gauges = EVERY_SECONDS if CHANNEL_LABELS.shown else EVERY_SECONDS_TOGETHER
+        return {
+            "tick": (TICK_SECONDS, self._tick),
+            "gauges": (gauges, self._gauges.look),
+            "work that is due": (VISITS_IDLE, self._lease),
+            "holes": (BACKFILL_IDLE, partial(self._channels.with_holes, limit=50)),
+            "health": (SCRAPE_SECONDS, self._scheduler.report_parser),
+            "metrics": (SCRAPE_SECONDS, self._scrape),
+        }
+
+    async def shares(self) -> dict[str, float]:
+        """Percent of a core that each look takes at its usual interval."""
+        found = {}
+        for name, (every, look) in self.looks().items():
+            await look()
+            postgres, ours = self._engines.postgres_cpu(), time.process_time()
+            for _ in range(TICKS):
+                await look()
+            used = time.process_time() - ours + self._engines.postgres_cpu() - postgres
+            found[name] = 100.0 * used / TICKS / every
+        return found
+
+    async def _lease(self) -> None:
+        await self._channels.lease("bench", limit=4, now=NOW, ttl=timedelta(minutes=5))
+
+    async def _scrape(self) -> None:
+        generate_latest(REGISTRY)
+
     async def _tick(self) -> None:
         """The tick itself, one look of a visitor for work, and one of somebody at the health page."""
         if not await self._scheduler.lock.hold():
@@ -139,8 +184,11 @@ async def _measure() -> list[Figure]:
         for count in HISTORIES:
             await _fill(engines, POSTS, count, SIZES[-1], NOW)
             by_history[count] = await clockwork.cost()
-    _write_table(by_channels, by_history)
-    return _figures(by_channels, by_history)
+        shares = {SIZES[-1]: await clockwork.shares()}
+        await _fill(engines, CHANNELS, MANY, NOW, rhythm)
+        shares[MANY] = await clockwork.shares()
+    _write_table(by_channels, by_history, shares)
+    return [*_figures(by_channels, by_history), *_share_figures(shares)]
 
 
 def _rhythm() -> str:
@@ -169,7 +217,18 @@ def _figures(by_channels: dict[int, Cost], by_history: dict[int, Cost]) -> list[
     ]
 
 
-def _write_table(by_channels: dict[int, Cost], by_history: dict[int, Cost]) -> None:
+def _share_figures(shares: dict[int, dict[str, float]]) -> list[Figure]:
+    """Together under a twentieth of a core, and at most ten times what a tenth of the channels take."""
+    few, many = (sum(shares[count].values()) for count in (SIZES[-1], MANY))
+    return [
+        Figure("tick_share_of_a_core_100000_channels", many, "percent", MOST_SHARE),
+        Figure("tick_share_100000_beside_10000_channels", many / few, "times", MANY / SIZES[-1]),
+    ]
+
+
+def _write_table(
+    by_channels: dict[int, Cost], by_history: dict[int, Cost], shares: dict[int, dict[str, float]]
+) -> None:
     lines = ["# A tick with nothing new and nothing due", ""]
     for name, costs in (("channels", by_channels), (f"posts of {SIZES[-1]:,} channels", by_history)):
         lines += [f"| {name} | our CPU, ms | PostgreSQL's CPU, ms | statements |", "|---:|---:|---:|---:|"]
@@ -178,6 +237,15 @@ def _write_table(by_channels: dict[int, Cost], by_history: dict[int, Cost]) -> N
             for count, cost in costs.items()
         ]
         lines.append("")
+    lines += [
+        "Percent of one core that each look takes at its usual interval, ours and PostgreSQL's together:",
+        "",
+        "| look | " + " | ".join(f"{count:,} channels" for count in shares) + " |",
+        "|---" + "|---:" * len(shares) + "|",
+    ]
+    for name in shares[MANY]:
+        lines.append(f"| {name} | " + " | ".join(f"{found[name]:.2f}" for found in shares.values()) + " |")
+    lines.append("| together | " + " | ".join(f"{sum(found.values()):.2f}" for found in shares.values()) + " |\n")
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "tick.md").write_text("\n".join(lines), encoding="utf-8")
 
