@@ -104,7 +104,8 @@ async def test_more_channels_than_series_are_told_together(database: AsyncEngine
         await add_channel(database, channel_id)
         statement = text(
             "UPDATE channels SET coverage = CAST(CAST(:coverage AS text) AS int8multirange),"
-            " requested_from = 1, newest_id = 100, captured = :posts, last_success_at = :at, last_post_at = :at WHERE id = :id"
+            " requested_from = 1, newest_id = 100, captured = :posts, last_success_at = :at, last_post_at = :at"
+            " WHERE id = :id"
         )
         at = NOW - timedelta(minutes=number)
         async with database.begin() as connection:
