@@ -256,6 +256,18 @@ PIPELINE = Dashboard(
         ),
         panel("Engines", "1 while an engine answers.", by("engine", "engine_up", how="min"), kind="stat"),
         panel(
+            "Troubles",
+            "What /health finds wrong: failing means that something does not work at all.",
+            by("level", "health_troubles", how="max", or_zero=True),
+            limits=(1,),
+        ),
+        panel(
+            "Parts that achieve nothing",
+            "Accounts, listeners, stages and others that were tried in vain for too long.",
+            Query("max by (kind, part) (part_stale) > 0 or vector(0)", "{{kind}} {{part}}"),
+            limits=(1,),
+        ),
+        panel(
             "Tasks that are down",
             "Supervised tasks that do not run.",
             Query("sum by (task) (1 - supervised_task_up) > 0 or vector(0)", "{{task}}"),

@@ -18,6 +18,8 @@ from telegram_assistant.runtime import Runtime, start_runtime
 from telegram_assistant.signals import first_of, stop_signals
 from telegram_assistant.stages.role import start_worker
 
+WATCH_PATIENCE = 60.0  # seconds: a look takes some at worst
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -120,5 +122,6 @@ async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors:
 
         with steps.step("Bot"):
             await start_bot(runtime, services or build_services(runtime, None))
+    await runtime.start_task("health_watch", runtime.health.watch, patience=WATCH_PATIENCE)
     calm_collector()
     return runtime

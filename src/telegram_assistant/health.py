@@ -1,4 +1,8 @@
-"""Health by outcome (SPEC 6.1, 6.2, 7.3): every task, every engine, and what the roles achieved, on port 8011."""
+"""Health by outcome (SPEC 6.1, 6.2, 7.3): every task, every engine, and what the roles achieved, on port 8011.
+
+`failing`: something does not work at all, and the answer is 503. `degraded`: a part does not work while the rest goes
+on; it is told, and is no reason to take the process out of service.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,11 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from math import inf
+from time import monotonic
 from typing import Any, TypeAlias
 
 import uvicorn
@@ -21,60 +29,153 @@ from telegram_assistant import __version__
 from telegram_assistant.api.guards import SafeHeaders
 from telegram_assistant.bus.supervisor import Supervisor, Task, TaskState
 from telegram_assistant.errors import Fatal
-from telegram_assistant.metrics import ENGINE_UP, REGISTRY
+from telegram_assistant.freshness import Freshness
+from telegram_assistant.log import get_logger
+from telegram_assistant.metrics import ENGINE_UP, PART_STALE, REGISTRY, TROUBLES
 from telegram_assistant.web.status import POLICY, status_page
 
 PROBE_SECONDS = 2.0
+REPORT_SECONDS = 30.0  # so old may a role's last report be when the next one is late
+LOOK_SECONDS = 5.0
+LIGHT = frozenset({"degraded", "late"})  # what a section says when only a part does not work
+BRIEF = ("status", "troubles", "demo", "scheduler", "parser")  # of `/health`
 LONGEST_HEAD = 256 * 1024  # of a request: ten thousand characters of a query take twelve bytes each at worst
+
+log = get_logger(__name__)
 
 Probe: TypeAlias = Callable[[], Awaitable[object]]
 Section: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
 
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    FAILING = "failing"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong now."""
+
+    kind: str
+    name: str
+    said: str
+    level: Level = Level.FAILING
+
+
 class Health:
     """Collects what is true now. A section is a role's own report; its `status` counts when it is not `ok`."""
 
-    def __init__(self, supervisor: Supervisor, *, demo: bool) -> None:
+    def __init__(self, supervisor: Supervisor, *, demo: bool, freshness: Freshness | None = None) -> None:
         self._supervisor = supervisor
         self.demo = demo
+        self.freshness = freshness or Freshness()
         self.engines: dict[str, Probe] = {}
+        self.needed = {"postgres", "redis"}  # engines without which nothing works; others cost a part
         self.sections: dict[str, Section] = {}
+        self.level = Level.OK  # at the last look
+        self._reports: dict[str, tuple[float, dict[str, Any]]] = {}  # the last good one of each section, and when
+        self._since: dict[tuple[str, str], datetime] = {}  # when each trouble was first seen
+        self._told: set[tuple[str, str]] = set()  # those of the last look
+
+    async def watch(self, task: Task) -> None:
+        """A supervised job: look although nobody asks, so that metrics, log and `since` are true."""
+        task.ready()
+        while True:
+            await self.details()
+            task.progress()
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def details(self) -> dict[str, Any]:
         now = datetime.now(UTC)
         engines = await self.probe_engines()
         sections = dict(await asyncio.gather(*(self._section(name, report) for name, report in self.sections.items())))
         tasks = {task.name: _task_report(task, now) for task in self._supervisor.tasks.values()}
-        troubles = [
-            f"{kind} {name}: {report.get('error') or report['status']}"
-            for kind, reports in (("engine", engines), ("task", tasks), ("role", sections))
-            for name, report in reports.items()
-            if report["status"] != TaskState.OK
-        ]
+        troubles = [*self._reported(engines, tasks, sections), *self._stale(now)]
+        self._notice(troubles, now)
         return {
-            "status": "ok" if not troubles else "failing",
-            "troubles": troubles,
+            "status": self.level.value,
+            "troubles": [self._sentence(trouble) for trouble in troubles],
             "demo": self.demo,
             "version": __version__,
             "time": now.isoformat(),
             "engines": engines,
             "tasks": tasks,
+            "freshness": self.freshness.report(),
             **sections,
         }
+
+    async def can_serve(self) -> bool:
+        """Whether this process can answer requests: what it needs itself is there, whatever other roles do."""
+        engines = await asyncio.gather(
+            *(self._probe(name, self.engines[name]) for name in self.needed & set(self.engines))
+        )
+        return all(report["status"] == "ok" for _, report in engines)
 
     async def probe_engines(self) -> dict[str, dict[str, Any]]:
         """Whether each answers; `engine_up` says the same."""
         return dict(await asyncio.gather(*(self._probe(name, probe) for name, probe in self.engines.items())))
 
+    def show_freshness(self) -> None:
+        """The metrics of what is stale."""
+        PART_STALE.clear()
+        for kind, parts in self.freshness.report().items():
+            for name, part in parts.items():
+                PART_STALE.labels(kind, name).set(part["status"] != "ok")
+
+    def _reported(self, engines: dict[str, Any], tasks: dict[str, Any], sections: dict[str, Any]) -> Iterator[Trouble]:
+        for kind, reports in (("engine", engines), ("task", tasks), ("role", sections)):
+            for name, report in reports.items():
+                if report["status"] != TaskState.OK:
+                    light = report["status"] in LIGHT or (kind == "engine" and name not in self.needed)
+                    level = Level.DEGRADED if light else Level.FAILING
+                    yield Trouble(kind, name, f"{kind} {name}: {report.get('error') or report['status']}", level)
+
+    def _stale(self, now: datetime) -> Iterator[Trouble]:
+        self.show_freshness()
+        for one in self.freshness.stale():
+            began = now - timedelta(seconds=one.seconds)
+            self._since.setdefault((one.kind, one.name), began)
+            level = Level.FAILING if one.failing else Level.DEGRADED
+            yield Trouble(one.kind, one.name, one.sentence(_time(began)), level)
+
+    def _notice(self, troubles: list[Trouble], now: datetime) -> None:
+        """Remember when each began, and write down what is new and what is over."""
+        found = {(trouble.kind, trouble.name): trouble for trouble in troubles}
+        for key, trouble in found.items():
+            if key not in self._told:
+                log.warning("trouble_began", level=trouble.level.value, trouble=trouble.said)
+                self._since.setdefault(key, now)
+        for key in self._told - set(found):
+            log.info("trouble_over", part=" ".join(key), seconds=round((now - self._since.pop(key)).total_seconds()))
+        self._told = set(found)
+        levels = [trouble.level for trouble in troubles]
+        for level in (Level.DEGRADED, Level.FAILING):
+            TROUBLES.labels(level.value).set(levels.count(level))
+        self.level = Level.FAILING if Level.FAILING in levels else Level.DEGRADED if levels else Level.OK
+
+    def _sentence(self, trouble: Trouble) -> str:
+        since = self._since[trouble.kind, trouble.name]
+        return trouble.said if "since" in trouble.said else f"{trouble.said} (since {_time(since)})"
+
     async def _section(self, name: str, report: Section) -> tuple[str, dict[str, Any]]:
-        """A role cannot report without its engines; then the page says so, and stays a page."""
+        """A role that is slow to report is as it was a moment ago; one that cannot report for long is not well."""
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                return name, await report()
+                found = await report()
         except TimeoutError:
-            return name, {"status": "unknown", "error": f"no report within {PROBE_SECONDS:.0f} s"}
+            error = f"no report within {PROBE_SECONDS:.0f} s"
         except Exception as exc:  # noqa: BLE001 - whatever it is, it is the answer
-            return name, {"status": "unknown", "error": f"{type(exc).__name__}: {exc}"}
+            error = f"{type(exc).__name__}: {exc}"
+        else:
+            self._reports[name] = monotonic(), found
+            return name, found
+        at, last = self._reports.get(name, (-inf, {}))
+        if monotonic() - at < REPORT_SECONDS:
+            return name, last | {"report_seconds_ago": round(monotonic() - at, 1), "report_error": error}
+        return name, {"status": "unknown", "error": error}
 
     async def _probe(self, name: str, probe: Probe) -> tuple[str, dict[str, Any]]:
         report: dict[str, Any] = {"status": "ok", "error": None}
@@ -87,6 +188,10 @@ class Health:
             report = {"status": "down", "error": f"{type(exc).__name__}: {exc}"}
         ENGINE_UP.labels(name).set(report["status"] == "ok")
         return name, report
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%H:%M:%S} UTC"
 
 
 def _task_report(task: Task, now: datetime) -> dict[str, Any]:
@@ -103,14 +208,15 @@ def _task_report(task: Task, now: datetime) -> dict[str, Any]:
 def health_app(health: Health) -> Starlette:
     async def brief(_: Request) -> Response:
         details = await health.details()
-        answer = {key: details[key] for key in ("status", "troubles", "demo")}
-        return JSONResponse(answer, status_code=200 if details["status"] == "ok" else 503)
+        answer = {key: details[key] for key in BRIEF if key in details}
+        return JSONResponse(answer, status_code=503 if details["status"] == Level.FAILING else 200)
 
     async def full(_: Request) -> Response:
         return JSONResponse(await health.details())
 
     async def metrics(_: Request) -> Response:
         await health.probe_engines()  # nobody else may be asking
+        health.show_freshness()
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
     async def page(_: Request) -> Response:

@@ -19,6 +19,10 @@ PROCESS = ProcessCollector(registry=REGISTRY)
 TASK_UP = Gauge("supervised_task_up", "1 while a supervised task runs", ["task"], registry=REGISTRY)
 TASK_RESTARTS = Counter("supervised_task_restarts_total", "Restarts of a supervised task", ["task"], registry=REGISTRY)
 ENGINE_UP = Gauge("engine_up", "1 while an engine answers", ["engine"], registry=REGISTRY)
+PART_STALE = Gauge(
+    "part_stale", "1 while a part has been tried in vain for too long", ["kind", "part"], registry=REGISTRY
+)
+TROUBLES = Gauge("health_troubles", "What health finds wrong, by how bad it is", ["level"], registry=REGISTRY)
 
 # Scheduler (SPEC 1)
 LOCK_ACQUIRED = Counter(

@@ -21,6 +21,7 @@ from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.freshness import Freshness
 from telegram_assistant.health import Health
 from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.database import check_server, open_database
@@ -69,6 +70,11 @@ class Runtime:
     @property
     def demo(self) -> bool:
         return self.health.demo
+
+    @property
+    def freshness(self) -> Freshness:
+        """Where the parts of this process report how long ago they succeeded."""
+        return self.health.freshness
 
     def sealer(self) -> Sealer:
         """What keeps secrets at rest: with the configured key, or with that of the data folder."""

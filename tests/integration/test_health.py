@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import telegram_assistant
 from telegram_assistant import health as health_module
 from telegram_assistant.bus.supervisor import Supervisor, Task, TaskState
 from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.health import Health, health_app, listen, serve
 
 pytestmark = pytest.mark.integration
@@ -92,7 +94,8 @@ async def test_an_engine_that_is_down_is_not_well(site: Site) -> None:
     site.health.engines["redis"] = refused
     brief = await site.json("/health", 503)
     assert brief["status"] == "failing"
-    assert brief["troubles"] == ["engine redis: ConnectionRefusedError: nobody is there"]
+    (trouble,) = brief["troubles"]
+    assert re.fullmatch(r"engine redis: ConnectionRefusedError: nobody is there \(since \d\d:\d\d:\d\d UTC\)", trouble)
     details = await site.json("/health/details")
     assert details["engines"]["redis"]["status"] == "down"
 
@@ -119,7 +122,7 @@ async def test_a_task_that_keeps_failing_is_not_well(site: Site) -> None:
             break
         await asyncio.sleep(0.01)
     brief = await site.json("/health", 503)
-    assert brief["troubles"] == [f"task parser: Retry: no answer {HOSTILE}"]
+    assert [said.partition(" (since")[0] for said in brief["troubles"]] == [f"task parser: Retry: no answer {HOSTILE}"]
     details = await site.json("/health/details")
     assert details["tasks"]["parser"]["status"] == "failing"
     assert details["tasks"]["parser"]["restarts"] >= 1
@@ -131,7 +134,7 @@ async def test_a_task_without_progress_is_not_well(site: Site) -> None:
     await site.json("/health")
     task.last_progress = datetime.now(UTC) - timedelta(hours=29)
     brief = await site.json("/health", 503)
-    assert brief["troubles"] == ["task consumer: stuck"]
+    assert [said.partition(" (since")[0] for said in brief["troubles"]] == ["task consumer: stuck"]
 
 
 async def test_a_role_says_how_it_is_doing(site: Site) -> None:
@@ -151,7 +154,67 @@ async def test_a_role_says_how_it_is_doing(site: Site) -> None:
         "lock_owner": "me",
     }
     status = "stale"
-    assert (await site.json("/health", 503))["troubles"] == ["role scheduler: stale"]
+    brief = await site.json("/health", 503)
+    assert [said.partition(" (since")[0] for said in brief["troubles"]] == ["role scheduler: stale"]
+    assert brief["scheduler"]["status"] == "stale", "as the first system's operators look for it"
+
+
+async def test_a_part_that_does_not_work_is_told_and_is_no_503(site: Site) -> None:
+    async def parser() -> dict[str, Any]:
+        return {"status": "degraded", "error": "3 of 40 channels are overdue"}
+
+    async def refused() -> None:
+        raise ConnectionRefusedError("nobody is there")
+
+    site.health.sections["parser"] = parser
+    site.health.engines["media"] = refused
+    brief = await site.json("/health")
+    assert brief["status"] == "degraded"
+    assert len(brief["troubles"]) == 2
+    page = await site.client.get("/")
+    assert "3 of 40 channels are overdue" in page.text
+    assert "All is well" not in page.text
+
+
+async def test_what_is_tried_in_vain_is_not_well(site: Site) -> None:
+    """G9: by freshness, whatever the number of channels."""
+    ticks = 0.0
+    site.health.freshness = freshness = Freshness(lambda: ticks)
+    freshness.watch("account", "a", Rule(within=45, shown="Alice", what="does not answer", cost="nothing is read"))
+    with freshness.trying("account", "a"):
+        assert (await site.json("/health"))["status"] == "ok"
+        ticks += 46
+        brief = await site.json("/health", 503)
+        (said,) = brief["troubles"]
+        assert re.fullmatch(
+            r"account Alice: it does not answer since \d\d:\d\d:\d\d UTC \(no answer\); nothing is read", said
+        )
+        metrics = (await site.client.get("/metrics")).text
+        assert 'part_stale{kind="account",part="Alice"} 1.0' in metrics
+        assert 'health_troubles{level="failing"} 1.0' in metrics
+    details = await site.json("/health/details")
+    assert (details["status"], details["troubles"]) == ("ok", [])
+    assert details["freshness"]["account"]["Alice"]["succeeded_seconds_ago"] == 0
+
+
+async def test_n32_a_role_that_is_slow_to_report_is_as_it_was_a_moment_ago(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_module, "PROBE_SECONDS", 0.05)
+    slow = False
+
+    async def pipeline() -> dict[str, Any]:
+        if slow:
+            await asyncio.Event().wait()
+        return {"status": "ok", "stages": {}}
+
+    site.health.sections["pipeline"] = pipeline
+    assert (await site.json("/health"))["status"] == "ok"
+    slow = True
+    assert (await site.json("/health"))["status"] == "ok"
+    assert "no report" in (await site.json("/health/details"))["pipeline"]["report_error"]
+    monkeypatch.setattr(health_module, "REPORT_SECONDS", 0.0)
+    assert "no report" in (await site.json("/health", 503))["troubles"][0]
 
 
 async def test_a_role_that_cannot_report_is_not_well_and_the_page_stays(site: Site) -> None:

@@ -130,6 +130,23 @@ CASES = {
         silent=[{'engine_up{engine="redis"}': "1x10"}, {'engine_up{engine="redis"}': "1 0 1 0 1"}],
         labels={"engine": "redis"},
     ),
+    "PartStale": Case(
+        at="3m",
+        fires={'part_stale{kind="account",part="Alice"}': "0 1x10"},
+        silent=[
+            {'part_stale{kind="account",part="Alice"}': "0x10"},
+            {'part_stale{kind="account",part="Alice"}': "0 1 0 1 0"},
+        ],
+        labels={"kind": "account", "part": "Alice"},
+    ),
+    "Unwell": Case(
+        at="7m",
+        fires={'health_troubles{level="failing"}': "0 1x10"},
+        silent=[
+            {'health_troubles{level="failing"}': "0x10", 'health_troubles{level="degraded"}': "3x10"},
+            {'health_troubles{level="failing"}': "1x3 0x7"},
+        ],
+    ),
     "TaskDown": Case(
         at="6m", fires={TASK: "0x10"}, silent=[{TASK: "1x10"}, {TASK: "0x3 1x7"}], labels={"task": "visits"}
     ),

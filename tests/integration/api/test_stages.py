@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Any
 
@@ -126,6 +127,23 @@ async def test_what_is_wrong_is_503(client_of: ClientOf, services: Any) -> None:
     answer = await client_of().get("/health")
     assert (answer.status_code, answer.json()["status"]) == (503, "failing")
     assert "away" not in answer.text
+
+
+async def test_n32_another_role_does_not_take_the_api_out_of_service(client_of: ClientOf, services: Any) -> None:
+    async def never() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    async def down() -> None:
+        raise OSError("it is away")
+
+    services.health.sections["pipeline"] = never
+    services.health.engines["media"] = down
+    answer = await client_of().get("/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+    await services.health.details()  # the look that the process makes by itself
+    answer = await client_of().get("/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded"), "told, and no reason to leave"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from telegram_assistant.api.auth import AdminDep, ServicesDep, get_caller
 from telegram_assistant.api.problems import forbidden
 from telegram_assistant.domain.access import Caller
+from telegram_assistant.health import Level
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
@@ -23,25 +24,32 @@ outside = APIRouter(include_in_schema=False)
 
 
 class HealthAnswer(BaseModel):
-    """Whether all is well. What is wrong stands in the details, which are for admins."""
+    """Whether this process can answer. What is wrong stands in the details, which are for admins.
+
+    `degraded`: it answers, though not all of the system is well. Only `failing` is 503: a process leaves the service
+    for its own troubles and never for those of another role.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok", "demo": False}]})
 
-    status: Literal["ok", "failing"]
+    status: Literal["ok", "degraded", "failing"]
     demo: bool
 
 
 @router.get(
     "",
     operation_id="get_health",
-    summary="Whether all is well; needs no credential",
+    summary="Whether this process can answer; needs no credential",
     response_model=HealthAnswer,
-    responses={503: {"model": HealthAnswer, "description": "Something is wrong."}},
+    responses={503: {"model": HealthAnswer, "description": "It cannot answer: an engine that it needs is away."}},
 )
 async def brief(services: ServicesDep) -> JSONResponse:
-    details = await services.health.details()
-    answer = HealthAnswer(status=details["status"], demo=details["demo"])
-    return JSONResponse(answer.model_dump(), status_code=200 if answer.status == "ok" else 503)
+    health = services.health
+    status: Literal["ok", "degraded", "failing"] = "failing"
+    if await health.can_serve():
+        status = "ok" if health.level is Level.OK else "degraded"  # as the last look found it: no role is waited for
+    answer = HealthAnswer(status=status, demo=health.demo)
+    return JSONResponse(answer.model_dump(), status_code=503 if status == "failing" else 200)
 
 
 @router.get("/details", operation_id="get_health_details", summary="Every task, engine and role (for who runs it all)")
@@ -72,6 +80,7 @@ async def metrics(request: Request, services: ServicesDep) -> Response:
     if not _is_here(request) and not runs_it_all(await get_caller(request)):
         raise forbidden("Only whoever runs the whole system may see this")
     await services.health.probe_engines()  # nobody else may be asking
+    services.health.show_freshness()
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
 
