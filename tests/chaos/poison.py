@@ -18,6 +18,7 @@ from telegram_assistant.stages import groups
 
 HUGE = 4 * 2**20
 NAMESPACE = UUID(int=7)
+NOT_OURS = "no field with events"
 READ = tuple(dict.fromkeys(event for event, _ in groups()))
 
 
@@ -40,6 +41,7 @@ KINDS: dict[str, Callable[[Random], bytes]] = {
     "numbers": lambda _: b"[1, 2, 3]",
     "a broken event": lambda _: b'[{"trace_id": 5, "idempotency_key": null}]',
     "another type": _of_another_type,
+    NOT_OURS: lambda _: b"[]",
     "huge": lambda _: b'["' + b"x" * HUGE + b'"]',
 }
 TYPE_FITS = {"posts.deleted"}  # where the event of another type would be at home
@@ -63,5 +65,5 @@ async def pour(redis: Redis, random: Random) -> Dose:
     kind = random.choice(list(KINDS))
     event = random.choice([event for event in READ if kind != "another type" or event not in TYPE_FITS])
     content: Any = KINDS[kind](random)
-    entry = await redis.xadd(stream(event), {FIELD: content})
+    entry = await redis.xadd(stream(event), {"data" if kind == NOT_OURS else FIELD: content})
     return Dose(event, str(entry), kind)

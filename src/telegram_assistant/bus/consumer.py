@@ -166,9 +166,15 @@ class Consumer:
         return deliveries
 
     async def _readable(self, event: str, entries: Sequence[tuple[str, dict[str, str]]]) -> tuple[tuple[str, str], ...]:
-        """Those with events in them. The others were trimmed meanwhile or are not ours: they must not stay pending."""
-        odd = [id_ for id_, fields in entries if not fields or FIELD not in fields]
-        if odd:
+        """Those with events in them. Of one that was trimmed meanwhile nothing is left; one that never was ours goes to
+        the dead letters as it came. Neither may stay pending."""
+        trimmed = [id_ for id_, fields in entries if not fields]
+        foreign = [(id_, fields) for id_, fields in entries if fields and FIELD not in fields]
+        reason = f"the entry has no field {FIELD!r}"
+        await self._settling.bury(
+            [self._unreadable(event, id_, msgspec.json.encode(fields).decode(), reason) for id_, fields in foreign]
+        )
+        if odd := [*trimmed, *(id_ for id_, _ in foreign)]:
             await self._redis.xack(stream(event), self._stage.name, *odd)
         return tuple((id_, fields[FIELD]) for id_, fields in entries if fields and FIELD in fields)
 

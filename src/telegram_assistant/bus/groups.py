@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -13,6 +13,12 @@ from telegram_assistant.names import stream
 
 UNREAD_KEPT = 1_000  # entries of a stream that nobody reads
 IDLE_CONSUMER_MS = 3_600_000
+
+# KEYS: a stream. ARGV: an id. The id of the first entry after it; its content, which may be large, stays where it is.
+_FIRST_AFTER = """
+local found = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', 1)
+return found[1] and found[1][1]
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +40,23 @@ async def make_group(redis: Redis, event: str, group: str) -> None:
 
 
 async def lag_of(redis: Redis, event: str, group: str) -> Lag:
+    """Redis 7.0 reports a wrong lag after a failover, or after its log was rewritten and it was started again: whether
+    something is unread is looked up in the stream itself, and the reported number is believed as far as it can be."""
     name = stream(event)
     (found,) = [one for one in await redis.xinfo_groups(name) if one["name"] == group] or (None,)
     if found is None:
         return Lag(int(await redis.xlen(name)), 0, None)
     pending = await redis.xpending(name, group)
-    oldest = pending["min"]
-    behind = found.get("lag")
-    if oldest is None and behind != 0:
-        rest = await redis.xrange(name, min=f"({found['last-delivered-id']}", count=1) or []
-        oldest = rest[0][0] if rest else None
-        behind = behind if behind is not None else len(rest)
-    return Lag(int(behind or 0), int(pending["pending"]), _seconds(oldest) if oldest else None)
+    unread = await cast("Any", redis.eval(_FIRST_AFTER, 1, name, found["last-delivered-id"]))
+    entries = min(max(1, int(found.get("lag") or 1)), int(await redis.xlen(name))) if unread else 0
+    oldest = min(filter(None, (pending["min"], unread)), key=_order, default=None)
+    return Lag(entries, int(pending["pending"]), _seconds(oldest) if oldest else None)
+
+
+async def oldest_of(redis: Redis, groups: Iterable[tuple[str, str]]) -> float | None:
+    """Epoch seconds of the oldest entry that some group has still to handle. None: nothing is on its way."""
+    lags = [await lag_of(redis, event, group) for event, group in groups]
+    return min((lag.oldest for lag in lags if lag.oldest is not None), default=None)
 
 
 async def trim(redis: Redis, event: str) -> int:

@@ -18,7 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.groups import lag_of, make_group, trim
+from telegram_assistant.bus.groups import Lag, lag_of, make_group, trim
 from telegram_assistant.bus.letters import DeadLetter, Step
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
@@ -291,13 +291,52 @@ async def test_what_cannot_be_read_is_parked_with_what_it_was(redis: Redis, cont
 
     kept = Kept()
     await redis.xadd(stream(POSTS_DELETED), {FIELD: content})
-    await redis.xadd(stream(POSTS_DELETED), {"something": "else"})
     await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
     async with running(redis, handler, kept):
         await until(lambda: bool(seen))
         await drained(redis)
     assert [letter.payload for letter in kept.letters] == [content]
     assert seen == [deleted(1)]
+
+
+async def test_n16_an_entry_without_events_goes_to_the_dead_letters(redis: Redis) -> None:
+    """Of another program, or broken: what came is kept, and nothing stays pending."""
+    handler_saw: list[Event] = []
+
+    async def handler(events: Sequence[PostDeleted]) -> list[Outcome]:
+        handler_saw.extend(events)
+        return [Done() for _ in events]
+
+    kept = Kept()
+    entry = await redis.xadd(stream(POSTS_DELETED), {"something": "else", "data": "[1]"})
+    await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
+    async with running(redis, handler, kept):
+        await until(lambda: bool(handler_saw))
+        await drained(redis)
+    (letter,) = kept.letters
+    assert (letter.stage, letter.event, letter.key) == ("stage", POSTS_DELETED, entry)
+    assert json.loads(letter.payload) == {"something": "else", "data": "[1]"}
+    assert "events" in letter.reason
+    assert handler_saw == [deleted(1)]
+
+
+@pytest.mark.parametrize("read", [0, 1, 400])
+async def test_n29_a_wrong_lag_of_the_server_is_not_believed(redis: Redis, read: int) -> None:
+    """ENTRIESREAD spoils the server's own count, as a failover of Redis 7.0 does."""
+    name, publisher = stream(POSTS_DELETED), Publisher(redis)
+    await make_group(redis, POSTS_DELETED, "stage")
+    for number in range(3):
+        await publisher.publish(POSTS_DELETED, [deleted(number)])
+    answer = cast("list[Any]", await redis.xreadgroup("stage", "c", {name: ">"}, count=1))
+    (first, _), *_ = answer[0][1]
+    await redis.xack(name, "stage", first)
+    await redis.xgroup_setid(name, "stage", first, entries_read=read)
+    behind = await lag_of(redis, POSTS_DELETED, "stage")
+    assert 1 <= behind.entries <= 3
+    assert behind.oldest is not None
+    rest = [id_ for id_, _ in await redis.xrange(name, min=f"({first}") or []]
+    await redis.xgroup_setid(name, "stage", rest[-1], entries_read=read)
+    assert await lag_of(redis, POSTS_DELETED, "stage") == Lag(0, 0, None), "all of it was read and acknowledged"
 
 
 async def test_an_event_of_a_newer_program_waits_for_it(redis: Redis) -> None:
