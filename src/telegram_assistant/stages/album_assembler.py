@@ -109,10 +109,12 @@ class Albums:
 
 
 async def begin_albums(events: Sequence[AlbumParsed], *, albums: Albums) -> list[Outcome]:
-    """What belongs to it; its items may have been looked at before."""
+    """What belongs to it. Which of its items were looked at before is known to the tables, if not to Redis."""
 
     async def one(event: AlbumParsed) -> Done:
         said_at = event.occurred_at.timestamp()
+        for post_id, pictures in (await albums.summaries.looked_at(event.post_ids)).items():
+            await albums.note(event.album_id, _field(post_id), msgspec.json.encode(Item(pictures, time.time())))
         if not await albums.note(event.album_id, "album", msgspec.json.encode(event), said_at):
             raise Skip("its items are still looked at")
         return await _tell(albums, event.album_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from uuid import UUID
@@ -12,6 +13,7 @@ from telegram_assistant.domain.understanding import MOST_LABELS, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.stages.index_entry import ALBUM
 from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stages.vision_analysis import VISION
 from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments
 from telegram_assistant.stores.postgres.materials import Material, Materials
 
@@ -56,6 +58,16 @@ class AlbumSummaries:
             has_meme=any(one.is_meme for one in seen),
             fingerprint=sha256(repr([(item.post_id, item.content_hash) for item in items]).encode()).hexdigest()[:16],
         )
+
+    async def looked_at(self, post_ids: Sequence[UUID]) -> dict[UUID, int]:
+        """Items that vision is done with, as they are now, and how many of their pictures it has seen."""
+        found = await self._enrichments.of(VISION, post_ids)
+        posts = await self._materials.of(list(found))
+        return {
+            post_id: sum(bool(picture["seen"]) for picture in found[post_id].data["pictures"])
+            for post_id, post in posts.items()
+            if post.content_hash == found[post_id].content_hash
+        }
 
     async def keep(self, event: AlbumAssembled) -> None:
         """With the post that stands for the album, for its page and its entry in the indexes."""

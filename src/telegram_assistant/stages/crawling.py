@@ -83,23 +83,26 @@ async def trigger_crawls(
     linked = [event for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]
     posts = await materials.of([event.post_id for event in linked]) if linked else {}
     channels = {event.channel_id for event in linked}
-    wanted = await interests.of_channels(channels) if interests is not None and channels else {}
+    liked = await interests.of_channels(channels) if interests is not None and channels else {}
     outcomes: list[Outcome] = []
     unlinked: list[tuple[UUID, str]] = []
+    wanted: list[tuple[UUID, str]] = []
     for event in events:
         post = posts.get(event.post_id)
         subject = Subject(
             text=post.text if post is not None else "",
             topics=event.topics,
             tags=event.tags,
-            interests=wanted.get(event.channel_id, ()),
+            interests=liked.get(event.channel_id, ()),
         )
         decisions = decide(event.urls, subject, rules, allow=allow) if post is not None else ()
         links = tuple(decision.url for decision in decisions if decision.crawl)
         note = "; ".join(f"{decision.url}: {decision.reason}" for decision in decisions) or "no links to read"
         outcomes.append(Done((_crawl(event, links, clock()) if links else _enriched(event, (), clock()),), note=note))
-        if not links and event.trigger is not Trigger.VISION_RETAG:
-            unlinked.append((event.post_id, event.content_hash))
+        if event.trigger is not Trigger.VISION_RETAG:
+            (wanted if links else unlinked).append((event.post_id, event.content_hash))
+    if wanted:
+        await pages.want(wanted)
     if unlinked:
         await pages.unlink(unlinked)  # an edit may have taken the links away
     return outcomes

@@ -80,11 +80,16 @@ class DeadLetters:
             return {row.stage: int(row.letters) for row in await connection.execute(statement)}
 
     async def replayed(self, letters: Sequence[Letter]) -> None:
-        """As they were read: one whose replay failed already, before this was written, stays open."""
+        """As they were read: one whose replay failed already, before this was written, stays open. The post waits from
+        now on, which is no decision of anybody: should Redis forget it, it is missing."""
         statement = text(
-            "UPDATE dead_letters d SET replayed_at = now()"
+            "WITH done AS (UPDATE dead_letters d SET replayed_at = now()"
             " FROM unnest(CAST(:ids AS bigint[]), CAST(:moments AS timestamptz[])) AS n(id, created_at)"
             " WHERE d.id = n.id AND d.created_at = n.created_at"
+            " RETURNING d.stage, CASE WHEN d.payload->>'post_id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
+            "   THEN CAST(d.payload->>'post_id' AS uuid) END AS post_id)"
+            " UPDATE post_steps s SET outcome = 'waiting', note = 'replayed', at = clock_timestamp() FROM done"
+            " WHERE s.post_id = done.post_id AND s.stage = done.stage AND s.outcome = 'dead'"
         )
         values = {"ids": [one.id for one in letters], "moments": [one.created_at for one in letters]}
         async with self._database.begin() as connection:

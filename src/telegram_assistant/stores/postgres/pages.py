@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.crawl.page import Known, Page
 from telegram_assistant.domain.text import clean_text
+from telegram_assistant.names import CRAWL_TRIGGER
 
 _SAVE = """
 INSERT INTO web_pages (url, title, text, description, language, site, published, content_hash, etag, last_modified,
@@ -48,6 +49,12 @@ class StoredPage:
 _COLUMNS = (
     "w.url, w.title, w.text, w.description, w.language, w.content_hash, w.etag, w.last_modified, w.problem,"
     " w.fetched_at"
+)
+
+
+_CURRENT = (
+    "FROM unnest(CAST(:ids AS uuid[]), CAST(:hashes AS text[])) AS n(id, hash)"
+    " JOIN posts p ON p.id = n.id AND p.content_hash = n.hash"
 )
 
 
@@ -103,15 +110,23 @@ class Pages:
                 await connection.execute(remember, {"post": post_id, "link": link, "url": url})
         return True
 
+    async def want(self, posts: Sequence[tuple[UUID, str]]) -> None:
+        """Posts with links to read, each with its words: that they were not read can be seen then."""
+        statement = text(
+            "INSERT INTO post_enrichment AS e (post_id, kind, content_hash, data, provider)"
+            f" SELECT DISTINCT ON (n.id) n.id, 'crawl', n.hash, '{{}}', '{CRAWL_TRIGGER}' {_CURRENT} ORDER BY n.id"
+            " ON CONFLICT (post_id, kind) DO UPDATE SET content_hash = excluded.content_hash, updated_at = now()"
+            " WHERE e.content_hash <> excluded.content_hash"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, _as_arrays(posts))
+
     async def unlink(self, posts: Sequence[tuple[UUID, str]]) -> None:
         """Posts that have no link to read, each with the words of which that is true."""
-        statement = text(
-            "DELETE FROM post_pages l USING unnest(CAST(:ids AS uuid[]), CAST(:hashes AS text[])) AS n(id, hash)"
-            " JOIN posts p ON p.id = n.id AND p.content_hash = n.hash WHERE l.post_id = n.id"
-        )
-        values = {"ids": [post_id for post_id, _ in posts], "hashes": [content_hash for _, content_hash in posts]}
+        current = f"(SELECT n.id {_CURRENT})"
         async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+            for table in ("post_pages WHERE", "post_enrichment WHERE kind = 'crawl' AND"):
+                await connection.execute(text(f"DELETE FROM {table} post_id IN {current}"), _as_arrays(posts))
 
     async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, list[StoredPage]]:
         statement = text(
@@ -123,3 +138,7 @@ class Pages:
             for post_id, *page in await connection.execute(statement, {"ids": list(post_ids)}):
                 found.setdefault(post_id, []).append(StoredPage(*page))
         return found
+
+
+def _as_arrays(posts: Sequence[tuple[UUID, str]]) -> dict[str, object]:
+    return {"ids": [post_id for post_id, _ in posts], "hashes": [content_hash for _, content_hash in posts]}

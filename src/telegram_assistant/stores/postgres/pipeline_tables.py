@@ -40,6 +40,15 @@ post_steps = Table(
     _now("at"),
 )
 
+# What is looked after in turns, one process at a time: how far it got, and the marks of engines that may forget.
+upkeep = Table(
+    "upkeep",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("state", JSONB, nullable=False),
+    _now("at"),
+)
+
 # What was seen on a picture, once for all posts and tenants that have it.
 picture_results = Table(
     "picture_results",

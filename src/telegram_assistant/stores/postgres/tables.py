@@ -218,6 +218,7 @@ posts = Table(
     _now("counters_at"),  # when the counters above were seen
     UniqueConstraint("channel_id", "message_id"),
     Index(None, "channel_id", "posted_at"),
+    Index(None, "captured_at"),
     Index("ix_posts_grouped", "channel_id", "grouped_id", postgresql_where=text("grouped_id IS NOT NULL")),
 )
 

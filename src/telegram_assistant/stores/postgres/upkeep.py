@@ -1,0 +1,83 @@
+"""The table `upkeep`: what is looked after in turns, how far each turn got, and the marks of engines that may forget.
+
+A turn is a transaction that holds its row: one process at a time has it, a second one goes on with something else, and
+what a killed one had begun is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.posts import Connection
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_NEW = "INSERT INTO upkeep (name, state, at) VALUES ($1, '{}', to_timestamp(0)) ON CONFLICT DO NOTHING"
+_TAKE = (
+    "SELECT state::text AS state, now() AS now FROM upkeep WHERE name = $1 AND at <= now() - $2::interval"
+    " FOR UPDATE SKIP LOCKED"
+)
+_KEEP = "UPDATE upkeep SET state = $2::jsonb, at = now() WHERE name = $1"
+
+
+@dataclass
+class Turn(Generic[S]):
+    """Ours until the transaction ends; `state` is kept then."""
+
+    connection: Connection
+    now: datetime  # by the clock of the database, as all times in the tables
+    state: S
+
+
+class Upkeep:
+    """One row for each thing that is looked after."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def turn(self, name: str, kind: type[S], *, every: timedelta) -> AsyncIterator[Turn[S] | None]:
+        """None: another process has it at this moment, or had it less than `every` ago."""
+        async with raw_transaction(self._database) as connection:
+            row = await connection.fetchrow(_TAKE, name, every)
+            if row is None and not await connection.fetchval("SELECT true FROM upkeep WHERE name = $1", name):
+                await connection.execute(_NEW, name)
+                row = await connection.fetchrow(_TAKE, name, every)
+            if row is None:
+                yield None
+                return
+            turn = Turn(connection, row["now"], msgspec.json.decode(row["state"], type=kind))
+            yield turn
+            await connection.execute(_KEEP, name, msgspec.json.encode(turn.state).decode())
+
+    async def state(self, name: str, kind: type[S]) -> S:
+        async with self._database.connect() as connection:
+            found = await connection.scalar(text("SELECT state::text FROM upkeep WHERE name = :name"), {"name": name})
+        return msgspec.json.decode(found or "{}", type=kind)
+
+    async def posts(self) -> int:
+        """About how many there are, as the planner knows it: counting them would take long."""
+        statement = text("SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'posts'::regclass")
+        async with self._database.connect() as connection:
+            return int(await connection.scalar(statement) or 0)
+
+
+async def begin_anew(connection: Connection, name: str, state: msgspec.Struct) -> None:
+    """Whatever it was at: this is what is to be done now, and at once."""
+    await connection.execute(_NEW, name)
+    statement = "UPDATE upkeep SET state = $2::jsonb, at = to_timestamp(0) WHERE name = $1"
+    await connection.execute(statement, name, msgspec.json.encode(state).decode())
+
+
+async def read_state(connection: Connection, name: str, kind: type[S]) -> S:
+    found = await connection.fetchval("SELECT state::text FROM upkeep WHERE name = $1", name)
+    return msgspec.json.decode(found or "{}", type=kind)
