@@ -225,6 +225,12 @@ MODEL_BUDGET_REFUSED = Counter(
     "model_budget_refused_total", "Calls that were not made for the budget's sake", ["reason"], registry=REGISTRY
 )
 SWEPT = Counter("posts_published_again_total", "Posts found missing and told of again", ["kind"], registry=REGISTRY)
+EXAMINED = Counter(
+    "posts_examined_total", "Posts that were compared with what should be there of them", registry=REGISTRY
+)
+ENGINE_LOSSES = Counter(
+    "engine_data_lost_total", "Times that an engine was found without what it had held", ["engine"], registry=REGISTRY
+)
 
 # Periodic jobs (SPEC 5); their label is not `job`, which Prometheus keeps for itself
 JOB_RUNS = Counter(
@@ -264,5 +270,6 @@ _begin(CRAWL_PAGES, ("read", "unchanged", "retry", "skip", "reject"))
 _begin(CRAWL_READERS_LOST, ("timeout", "crash", "nonsense"))
 _begin(VISION_BUDGET_REFUSED, ("tokens", "busy", "redis"))
 _begin(MODEL_BUDGET_REFUSED, ("tokens", "redis"))
-_begin(SWEPT, ("unindexed", "unseen", "remaining"))
+_begin(SWEPT, ("remaining", "untagged", "unindexed", "unread", "unseen", "not_retagged", "unassembled"))
+_begin(ENGINE_LOSSES, ("redis", "vectors", "graph", "media"))
 _begin(DIGEST_ISSUES, ("built", "postponed", "sent", "refused"))

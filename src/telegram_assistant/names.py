@@ -29,11 +29,13 @@ CRAWL_TRIGGER = "crawl_trigger"
 ENRICHMENT = "enrichment"
 INDEXING = "indexing"
 ALBUM_ASSEMBLER = "album_assembler"
+RECONCILER = "reconciler"  # no stage: it tells of posts again, which is a step of their way
 
 SCHEDULER_LOCK = "scheduler:lock"
 SCHEDULER_LAST_TICK = "scheduler:last_tick"  # ISO datetime of the last tick, for health in every process
 POLLING_PRICE = "polling:price"  # JSON: what a request is worth, and what is left of the budget
 POLLING_LOOKS = "polling:looks"  # visits of all processes, ever
+REDIS_MARK = "mark"  # a hash that PostgreSQL knows too: without it this Redis has lost what it held
 
 
 _OF_CHANNEL = re.compile(

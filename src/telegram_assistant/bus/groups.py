@@ -43,6 +43,8 @@ async def lag_of(redis: Redis, event: str, group: str) -> Lag:
     """Redis 7.0 reports a wrong lag after a failover, or after its log was rewritten and it was started again: whether
     something is unread is looked up in the stream itself, and the reported number is believed as far as it can be."""
     name = stream(event)
+    if not await redis.exists(name):  # emptied under us
+        return Lag(0, 0, None)
     (found,) = [one for one in await redis.xinfo_groups(name) if one["name"] == group] or (None,)
     if found is None:
         return Lag(int(await redis.xlen(name)), 0, None)

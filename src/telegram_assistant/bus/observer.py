@@ -87,10 +87,6 @@ class Observer:
             DEAD_LETTERS.labels(stage).set(position.dead)
         self.positions = found
 
-    def idle(self) -> bool:
-        """Nothing is on its way."""
-        return bool(self.positions) and not any(one.entries or one.pending for one in self.positions.values())
-
     async def report(self) -> dict[str, Any]:
         """For health: each stage by its progress."""
         return {

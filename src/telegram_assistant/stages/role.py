@@ -67,11 +67,11 @@ from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
 from telegram_assistant.stages.models import models_config, open_graph, open_vectors, token_budget
 from telegram_assistant.stages.post_persistence import save_posts
+from telegram_assistant.stages.reconciler import Reconciler
 from telegram_assistant.stages.reembedding import Reembedding
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.search_upkeep import SearchUpkeep
 from telegram_assistant.stages.seen import SeenWords
-from telegram_assistant.stages.sweep import Sweep
 from telegram_assistant.stages.tag_persistence import save_tags
 from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
 from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
@@ -84,6 +84,7 @@ from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pictures import Pictures
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.steps import Steps
+from telegram_assistant.stores.postgres.upkeep import Upkeep
 
 STAND_BY_SECONDS = 5.0
 REEMBED_TTL = 300.0
@@ -168,8 +169,9 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     runtime.health.sections["reembedding"] = reembedding.report
     upkeep = SearchUpkeep(indexes.texts, stores.documents, indexes.entries)
     await runtime.start_task("search_upkeep", upkeep.run, patience=PATIENCE)
-    sweep = Sweep(stores.steps, observer.idle, runtime.clock)
-    await runtime.start_task("sweep", sweep.run, patience=PATIENCE)
+    reconciler = Reconciler(Upkeep(runtime.database), runtime.redis, list(groups()))
+    await runtime.start_task("reconciler", reconciler.run, patience=PATIENCE)
+    runtime.health.sections["reconciler"] = reconciler.report
     if "relay" not in runtime.supervisor.tasks:
         saver = open_saver(runtime)
         pressure = Pressure(runtime.redis, groups(), most_mb=runtime.settings.streams_max_mb)

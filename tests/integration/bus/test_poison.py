@@ -136,7 +136,7 @@ async def test_nonsense_is_parked_and_what_follows_is_handled(redis: Redis) -> N
 
 
 async def test_an_entry_that_is_not_ours_does_not_stay_pending(redis: Redis) -> None:
-    """Left by a dead consumer it would keep the stream from being trimmed, and the sweep from looking, for ever."""
+    """Left by a dead consumer it would keep the stream from being trimmed, and later posts from being reconciled."""
     worker = Worker()
     await make_group(redis, POSTS_DELETED, STAGE)
     entry = str(await redis.xadd(stream(POSTS_DELETED), {"something": "else"}))

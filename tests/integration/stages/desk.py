@@ -212,6 +212,10 @@ class Desk:
             self._leased[wanted.key] = wanted
         return self._leased.pop((one.id, position))
 
+    def begin_anew(self) -> None:
+        """The streams are empty: Redis has lost what it held."""
+        self._read.clear()
+
     async def rows(self, statement: str, **values: Any) -> list[Any]:
         async with self.database.connect() as connection:
             return list(await connection.execute(text(statement), values))

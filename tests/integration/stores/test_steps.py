@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
@@ -15,15 +15,12 @@ from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Post
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.names import INDEXING, POSTS_DELETED, TAGGING
-from telegram_assistant.stores.postgres import outbox
-from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.names import INDEXING, TAGGING
 from telegram_assistant.stores.postgres.steps import LONGEST_NOTE, Steps
 
 pytestmark = pytest.mark.integration
 
 NOW = datetime.now(UTC)
-LONG_AGO, SOON = NOW - timedelta(days=365), NOW + timedelta(hours=1)
 
 
 def post(number: int, words: str = "words") -> Post:
@@ -106,32 +103,6 @@ async def test_a_step_about_older_words_does_not_hide_the_one_about_the_newer(
     assert [row.note for row in await steps.of(after.id)] == ["new"]
     await steps.record([step(after, note="deleted", content_hash="")])  # a deletion speaks of no words
     assert [row.note for row in await steps.of(after.id)] == ["deleted"]
-    assert await steps.missing(TAGGING, since=LONG_AGO, before=SOON, limit=9) == [after.id]
-
-
-async def test_missing_ones_come_oldest_first_and_not_too_many(database: AsyncEngine, saver: Saver) -> None:
-    steps = Steps(database)
-    for number in (3, 1, 2):
-        await save(saver, post(number))
-    found = await steps.missing(INDEXING, since=LONG_AGO, before=SOON, limit=2)
-    assert found == [post(3).id, post(1).id]
-    await steps.record([step(post(3), INDEXING)])
-    found = await steps.missing(INDEXING, since=LONG_AGO, before=SOON, limit=2)
-    assert found == [post(1).id, post(2).id]
-    assert await steps.missing(INDEXING, since=SOON, before=SOON, limit=2) == []
-    assert await steps.remaining(since=LONG_AGO, before=SOON, limit=2) == []
-
-
-async def test_publishing_again_goes_through_the_outbox(database: AsyncEngine, saver: Saver) -> None:
-    await save(saver, post(1))
-    await Steps(database).publish_again(POSTS_DELETED, [post(1).id], trace_id="sweep-1")
-    async with raw_transaction(database) as connection:
-        batches = await outbox.take(connection, most=9, events=1000)
-    assert [(batch.event, batch.ids, batch.trace_id) for batch in batches][-1] == (
-        POSTS_DELETED,
-        (post(1).id,),
-        "sweep-1",
-    )
 
 
 async def test_in_one_batch_the_words_that_the_post_has_come_before_older_ones(

@@ -1,10 +1,10 @@
-"""How posts came here: the latest step of each stage, and which posts lack the last one."""
+"""How posts came here: the latest step of each stage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
@@ -12,11 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.bus.letters import Step
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.names import INDEXING, TELETHON_INGEST, VISION_ANALYSIS
+from telegram_assistant.names import TELETHON_INGEST
 from telegram_assistant.stores.postgres.database import raw_transaction
 
 LONGEST_NOTE = 500
-LONGEST_PAUSE = timedelta(days=2)  # between two attempts; what rests for longer is lost, as by a Redis that forgot it
 
 _OF = "SELECT stage, outcome, note, trace_id, duration_ms, at FROM post_steps WHERE post_id = :post ORDER BY at"
 
@@ -37,22 +36,6 @@ WHERE excluded.content_hash IN ('', s.content_hash)
   OR s.content_hash <> (SELECT p.content_hash FROM posts p WHERE p.id = s.post_id)
 """
 
-# Captured or edited long enough ago to have been through, and yet no step was done for what the post says now.
-_MISSING = """
-SELECT p.id FROM posts p
-JOIN channels c ON c.id = p.channel_id AND c.status <> 'removed'
-LEFT JOIN post_steps s ON s.post_id = p.id AND s.stage = :stage AND s.content_hash = p.content_hash
-  AND s.outcome = 'done'
-WHERE p.deleted_at IS NULL AND s.post_id IS NULL AND p.captured_at >= :since AND p.captured_at < :before
-  AND NOT EXISTS (SELECT 1 FROM post_steps o WHERE o.post_id = p.id AND o.at >= :before)
-  AND NOT EXISTS (SELECT 1 FROM post_versions v WHERE v.post_id = p.id AND v.seen_at >= :before)
-  AND NOT EXISTS (SELECT 1 FROM post_steps d WHERE d.post_id = p.id AND d.content_hash = p.content_hash
-                  AND (d.outcome = 'dead' OR d.outcome = 'waiting' AND d.at >= :waits_since))
-  AND (:stage <> :vision OR EXISTS (SELECT 1 FROM post_media m WHERE m.post_id = p.id)
-       AND NOT EXISTS (SELECT 1 FROM post_media m WHERE m.post_id = p.id AND m.status = 'pending'))
-ORDER BY p.captured_at LIMIT :limit
-"""
-
 # Posts that are long enough for a stage, and for what they say now it is not done.
 _LACKING = """
 SELECT count(*) FROM posts p
@@ -60,13 +43,6 @@ JOIN channels c ON c.id = p.channel_id AND c.status <> 'removed'
 WHERE p.deleted_at IS NULL AND length(btrim(p.text)) >= :chars
   AND NOT EXISTS (SELECT 1 FROM post_steps s WHERE s.post_id = p.id AND s.stage = :stage
                   AND s.content_hash = p.content_hash AND s.outcome = 'done')
-"""
-
-# Deleted in Telegram, and the indexes were not told.
-_REMAINING = """
-SELECT p.id FROM posts p JOIN post_steps s ON s.post_id = p.id AND s.stage = :stage
-WHERE p.deleted_at >= :since AND p.deleted_at < :before AND s.at < p.deleted_at
-ORDER BY p.deleted_at LIMIT :limit
 """
 
 
@@ -106,39 +82,11 @@ class Steps:
         async with self._database.connect() as connection:
             return [Recorded(*row) for row in await connection.execute(text(_OF), {"post": post_id})]
 
-    async def missing(self, stage: str, *, since: datetime, before: datetime, limit: int) -> list[UUID]:
-        """Posts that should have been through a stage by now, and wait nowhere."""
-        values = {"stage": stage, "vision": VISION_ANALYSIS, "since": since, "before": before, "limit": limit}
-        values["waits_since"] = before - LONGEST_PAUSE
-        async with self._database.connect() as connection:
-            return [row.id for row in await connection.execute(text(_MISSING), values)]
-
     async def lacking(self, stage: str, *, min_chars: int = 0) -> int:
         """How many posts a stage has still to do, whether they wait, failed or were never told of."""
         async with self._database.connect() as connection:
             found = await connection.scalar(text(_LACKING), {"stage": stage, "chars": min_chars})
         return int(found or 0)
-
-    async def remaining(self, *, since: datetime, before: datetime, limit: int) -> list[UUID]:
-        """Posts that were deleted and are still in the indexes."""
-        values = {"stage": INDEXING, "since": since, "before": before, "limit": limit}
-        async with self._database.connect() as connection:
-            return [row.id for row in await connection.execute(text(_REMAINING), values)]
-
-    async def unpublished(self, longer_than: timedelta) -> bool:
-        """Whether something waits in the outbox for so long."""
-        statement = text(
-            "SELECT EXISTS (SELECT FROM (SELECT created_at FROM outbox ORDER BY id LIMIT 1) AS oldest"
-            " WHERE created_at < now() - CAST(:long AS interval))"
-        )
-        async with self._database.connect() as connection:
-            return bool(await connection.scalar(statement, {"long": longer_than}))
-
-    async def publish_again(self, event: str, post_ids: Sequence[UUID], trace_id: str) -> None:
-        """Through the outbox, like everything that is published."""
-        statement = text("INSERT INTO outbox (event, ids, trace_id) VALUES (:event, :ids, :trace)")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"event": event, "ids": list(post_ids), "trace": trace_id})
 
 
 async def path_of(connection: AsyncConnection, post_id: UUID) -> list[Recorded]:
