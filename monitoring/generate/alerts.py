@@ -251,7 +251,7 @@ PIPELINE = (
         expr="sum(increase(posts_published_again_total[1h])) > 100",
         lasts="0s",
         severity="ticket",
-        summary="The sweep found many posts that the pipeline had lost sight of",
+        summary="The reconciler found many posts that the pipeline had lost sight of",
         dashboard="pipeline",
         panel="Published again",
     ),

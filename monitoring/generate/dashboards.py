@@ -232,7 +232,7 @@ PIPELINE = Dashboard(
         ),
         panel(
             "Published again",
-            "Posts that the sweep found missing in the last hour.",
+            "Posts that the reconciler found missing in the last hour.",
             by("kind", "increase(posts_published_again_total[1h])"),
         ),
         panel(

@@ -233,7 +233,7 @@ async def indexes_verdict(run: PipelineRun) -> list[tuple[str, object, object]]:
     )
     run.say("posts, vectors, nodes", (len(wanted), found.vectors.total(), found.nodes.total()))
     run.say("edited, deleted, pictures seen, pages read, albums", tuple(counted[0]))
-    run.say("published again by the sweep", run.logged().count("published_again"))
+    run.say("times that posts were published again", run.logged().count("published_again"))
     return [
         ("posts without a vector", len(wrong.without_vector), 0),
         ("posts without a node", len(wrong.without_node), 0),

@@ -1,0 +1,67 @@
+"""PostgreSQL is the truth: what else was lost under a running or stopped `tga up` comes back by itself, and is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from telegram_assistant.stores.redis import open_redis
+from tests.chaos.provider import Provider
+from tests.e2e.conftest import Starter, Tga
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+WAITING = "SELECT count(*) FROM post_steps WHERE stage = 'tagging' AND outcome = 'waiting'"
+UNINDEXED = """
+SELECT count(*) FROM posts p WHERE p.deleted_at IS NULL AND p.captured_at < $1 AND NOT EXISTS (
+  SELECT FROM post_steps s WHERE s.post_id = p.id AND s.stage = 'indexing' AND s.outcome = 'done'
+  AND s.content_hash = p.content_hash)
+"""
+
+
+async def until(what: str, true: Callable[[], Awaitable[bool]]) -> None:
+    for _ in range(600):
+        if await true():
+            return
+        await asyncio.sleep(0.5)
+    pytest.fail(f"never: {what}")
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    """A model server that is away at first."""
+    made = Provider(1)
+    await made.rise()
+    await made.fall()
+    yield made
+    await made.fall()
+
+
+async def empty_redis(tga: Tga) -> None:
+    where = json.loads((tga.data / "keys" / "running.json").read_text(encoding="utf-8"))
+    redis = open_redis(where["redis_url"])
+    await redis.flushall()
+    await redis.aclose()
+
+
+async def test_n12_posts_that_wait_for_a_model_survive_flushall(start: Starter, provider: Provider) -> None:
+    tga = await start(OPENAI_BASE_URL=provider.url, AI_TAG_PROVIDER="openai")
+    await tga.ready()
+
+    async def many_wait() -> bool:
+        return int(await tga.query(WAITING)) > 20
+
+    await until("posts wait for their tags", many_wait)
+    await asyncio.sleep(12)  # the mark is there, and Redis was seen with it
+    moment = await tga.query("SELECT now()")
+    await empty_redis(tga)
+    await provider.recover()
+
+    async def all_indexed() -> bool:
+        return int(await tga.query(UNINDEXED, moment)) == 0
+
+    await until("every post that waited is indexed", all_indexed)
+    assert (await tga.stop()).code == 0
