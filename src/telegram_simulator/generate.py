@@ -13,7 +13,7 @@ from telegram_simulator.archive import Archive
 from telegram_simulator.attention import grow_to
 from telegram_simulator.clock import Clock
 from telegram_simulator.desk import Wire
-from telegram_simulator.model import Channel, Message, Service, User
+from telegram_simulator.model import Channel, Ids, Message, Service, User
 from telegram_simulator.newsroom import Newsroom
 from telegram_simulator.phrasebook import phrasebook, plots
 from telegram_simulator.tempers import LIVES, times
@@ -89,15 +89,17 @@ def build_world(
     spread: float = 1.2,
     largest_document: int = 64 * 1024,
     clock: Callable[[], datetime] | None = None,
+    ids: Ids = Ids.DENSE,
 ) -> World:
     """A world of so many channels with `posts` messages each on average, and the last `days` of their history.
 
     `spread` says how much channels differ in size: 0 makes them alike, 1.2 lets rates span two orders of
-    magnitude in a small world and more in a large one. Discussion groups and their comments come on top.
+    magnitude in a small world and more in a large one. Discussion groups and their comments come on top. `ids` says
+    how messages are numbered.
     """
     plans = _plans(seed, channels, posts, private_share, spread)
     wire = Wire(link_host=link_host, largest_document=largest_document)
-    return realise(plans, seed=seed, now=now, days=days, readers=readers, wire=wire, clock=clock)
+    return realise(plans, seed=seed, now=now, days=days, readers=readers, wire=wire, clock=clock, ids=ids)
 
 
 def demo_world(
@@ -108,6 +110,7 @@ def demo_world(
     clock: Callable[[], datetime] | None = None,
     archive: Archive | None = None,
     edition: int = DEMO_EDITION,
+    ids: Ids = Ids.DENSE,
 ) -> World:
     """The world to show around: twelve channels, two thirds of them Russian, six days of posts up to now.
 
@@ -119,7 +122,9 @@ def demo_world(
         for title, username, language, topic, temper in DEMO
     ]
     wire = Wire(link_host=link_host, archive=archive)
-    return realise(plans, seed=DEMO_SEED, wire=wire, now=now, days=days, readers=readers, clock=clock, event=event)
+    return realise(
+        plans, seed=DEMO_SEED, wire=wire, now=now, days=days, readers=readers, clock=clock, event=event, ids=ids
+    )
 
 
 def realise(
@@ -132,10 +137,11 @@ def realise(
     readers: int = 1,
     clock: Callable[[], datetime] | None = None,
     event: str | None = None,
+    ids: Ids = Ids.DENSE,
 ) -> World:
     """Make the planned channels and let their history happen up to now; `event`: a kind of story for its last day."""
     moment = (now or datetime.now(UTC)).replace(microsecond=0)
-    world = World(now=clock or Clock(moment))
+    world = World(now=clock or Clock(moment), ids=ids)
     add_readers(world, readers)
     room = Newsroom(world, wire, commenters=add_commenters(world, seed))
     for index, plan in enumerate(plans):
@@ -234,7 +240,7 @@ def _plans(seed: int, channels: int, posts: int, private_share: float, spread: f
 
 def _add_channel(world: World, plan: Plan, rng: Random, created: datetime) -> Channel:
     channel = world.add_channel(_channel(world, plan, rng, created))
-    world.post(channel, Message(1, created, service=Service("created", plan.title)))
+    world.post(channel, Message(world.next_id(channel), created, service=Service("created", plan.title)))
     if plan.discussed:
         group = _channel(world, plan, rng, created)
         group.group, group.subscribers = True, channel.subscribers // 20
@@ -242,7 +248,7 @@ def _add_channel(world: World, plan: Plan, rng: Random, created: datetime) -> Ch
         group.username = f"{plan.username}_chat" if plan.username else None
         group.linked_id, channel.linked_id = channel.id, group.id
         world.add_channel(group)
-        world.post(group, Message(1, created, service=Service("created", group.title)))
+        world.post(group, Message(world.next_id(group), created, service=Service("created", group.title)))
     return channel
 
 

@@ -8,6 +8,13 @@ from datetime import datetime
 from enum import StrEnum
 
 
+class Ids(StrEnum):
+    """How a world numbers its messages."""
+
+    DENSE = "dense"  # every channel from 1, as Telegram does where nothing was ever deleted
+    SPARSE = "sparse"  # one sequence over all channels: those of a channel are high, and far between
+
+
 class Kind(StrEnum):
     """What a file is to Telegram."""
 

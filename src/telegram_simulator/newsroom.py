@@ -113,7 +113,7 @@ class Newsroom:
 
     def _post(self, desk: Desk, message: Message) -> None:
         channel = desk.channel
-        message.id = channel.newest_id + 1
+        message.id = self.world.next_id(channel)
         visible_at = None if self._veil is None else self._veil.lifted(channel, message.id, self._at)
         self.world.post(channel, message, visible_at=visible_at)
         if visible_at is not None:
@@ -172,7 +172,7 @@ class Newsroom:
         others = [i for i in islice(reversed(group.messages), 6) if group.messages[i].comment_to == post_id]
         if others and rng.random() < 0.4:
             reply_to = pick(rng, others)
-        comment = Message(group.newest_id + 1, at, text, entities, reply_to=reply_to, comment_to=post_id)
+        comment = Message(self.world.next_id(group), at, text, entities, reply_to=reply_to, comment_to=post_id)
         comment.sender_id = pick(rng, self._commenters).id
         self.world.post(group, comment)
         self.world.grow(channel, post_id, replies=1)
@@ -192,7 +192,7 @@ class Newsroom:
         key = (group.id, post.id)
         if key not in self._roots:
             origin = Forward(channel.id, post.id, post.date, post.author)
-            copy = Message(group.newest_id + 1, at, post.text, post.entities, post.file, forward=origin)
+            copy = Message(self.world.next_id(group), at, post.text, post.entities, post.file, forward=origin)
             self._roots[key] = self.world.post(group, copy).id
         return self._roots[key]
 

@@ -25,7 +25,7 @@ def post_oddities(world: World, channel: Channel, *, large: int = LARGE) -> dict
         "entity_outside": _entity_outside,
     }
     return {
-        name: world.post(channel, make(channel.newest_id + 1, world.now().replace(microsecond=0)))
+        name: world.post(channel, make(world.next_id(channel), world.now().replace(microsecond=0)))
         for name, make in makers.items()
     }
 

@@ -60,10 +60,7 @@ def _channel(channel: Channel, *, digests: bool) -> dict[str, Any]:
         "topic": channel.topic,
         "newest_id": channel.newest_id,
         "pts": channel.pts,
-        # Ids that were never used are as empty as deleted ones, and nobody can tell them apart.
-        "deleted": [
-            i for i in range(1, channel.newest_id + 1) if i not in channel.messages and i not in channel.withheld
-        ],
+        "deleted": sorted(channel.deleted),  # ids that were never used are as empty, and no reader can tell them apart
         "withheld": sorted(channel.withheld),  # nobody can have these yet
         "albums": _albums(channel),
         "messages": [_message(message, digests=digests) for message in channel.messages.values()],

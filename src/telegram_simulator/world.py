@@ -11,16 +11,19 @@ from heapq import heappop, heappush
 from itertools import takewhile
 from typing import TypeAlias
 
-from telegram_simulator.model import Change, Channel, Entity, File, Message, User
+from telegram_simulator.model import Change, Channel, Entity, File, Ids, Message, User
 
 Listener: TypeAlias = Callable[[Channel, Change], None]
+FIRST_SPARSE_ID = 10_531  # a server that numbers all channels together has numbered others before
 
 
 class World:
     """Channels, users and files by id, with one clock. Not thread-safe: one event loop owns it."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), *, ids: Ids = Ids.DENSE) -> None:
         self.now = now
+        self.ids = ids
+        self._last_id = FIRST_SPARSE_ID - 1  # of all channels together
         self.channels: dict[int, Channel] = {}
         self.users: dict[int, User] = {}
         self.files: dict[int, File] = {}
@@ -55,6 +58,12 @@ class World:
         if username:
             self._usernames[username.lower()] = channel
 
+    def next_id(self, channel: Channel) -> int:
+        """The id of what is posted next in a channel."""
+        if self.ids is Ids.DENSE:
+            return channel.newest_id + 1
+        return max(self._last_id, channel.newest_id) + 1
+
     def post(self, channel: Channel, message: Message, *, visible_at: datetime | None = None) -> Message:
         """Add a message. Its id must be above all earlier ones. Dates are whole seconds, as on the wire.
 
@@ -65,6 +74,7 @@ class World:
             raise ValueError(f"message id {message.id} is not above {channel.newest_id} in {channel.title}")
         message.date = message.date.replace(microsecond=0)
         channel.newest_id = message.id
+        self._last_id = max(self._last_id, message.id)
         if message.file is not None:
             self.files[message.file.id] = message.file
         if visible_at is None or visible_at <= self.now():

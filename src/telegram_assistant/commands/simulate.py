@@ -13,6 +13,7 @@ from telegram_assistant.signals import stop_signals
 from telegram_simulator.faults import Fault, load_faults
 from telegram_simulator.generate import build_world
 from telegram_simulator.life import Life
+from telegram_simulator.model import Ids
 from telegram_simulator.server import Simulator
 from telegram_simulator.truth import write_truth
 from telegram_simulator.world import World
@@ -28,6 +29,9 @@ def simulate(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
     readers: Annotated[int, typer.Option(min=1, help="Accounts to log in as.")] = 1,
     speed: Annotated[float, typer.Option(min=0, help="How fast the world lives; 0: it stands still.")] = 1.0,
+    ids: Annotated[
+        Ids, typer.Option(help="How messages are numbered: each channel from 1, or all channels in one sequence.")
+    ] = Ids.DENSE,
     faults: Annotated[Path | None, typer.Option(help="JSON file of faults, see docs/simulator.md.")] = None,
     truth: Annotated[
         Path | None, typer.Option(help="Write what a perfect capture would hold, again and again.")
@@ -41,7 +45,7 @@ def simulate(
         raise Fatal(str(exc)) from exc
     home = keys or Path("data/simulate")
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    world = build_world(seed=seed, channels=channels, posts=posts, readers=readers)
+    world = build_world(seed=seed, channels=channels, posts=posts, readers=readers, ids=ids)
     asyncio.run(_serve(world, book, port=port, seed=seed, speed=speed, truth=truth, keys=home))
 
 

@@ -89,7 +89,7 @@ class Town:
         return made
 
     def say(self, channel: Channel, words: str | None = None, *, at: datetime | None = None, **fields: Any) -> Message:
-        number = channel.newest_id + 1
+        number = self.world.next_id(channel)
         written = f"Post {number} of {channel.title}" if words is None else words
         return self.world.post(channel, Message(number, at or now(), written, **fields))
 
@@ -97,9 +97,9 @@ class Town:
         self, channel: Channel, items: int, *, at: datetime | None = None, group: int | None = None
     ) -> list[Message]:
         """Items of a new album, or further ones of a group."""
-        group = group or 5_000_000 + channel.newest_id + 1
+        group = group or 5_000_000 + self.world.next_id(channel)
         return [
-            self.say(channel, "" if n else "An album", at=at, grouped_id=group, file=photo(channel.newest_id + 1))
+            self.say(channel, "" if n else "An album", at=at, grouped_id=group, file=photo(self.world.next_id(channel)))
             for n in range(items)
         ]
 

@@ -15,7 +15,7 @@ import pytest
 from telegram_simulator.archive import Archive
 from telegram_simulator.draft import CAPTION_LIMIT, POST_LIMIT, units
 from telegram_simulator.generate import EVENT_HOURS, PASSWORD, TEMPERS, build_world, demo_world
-from telegram_simulator.model import Channel, Kind, Message
+from telegram_simulator.model import Channel, Ids, Kind, Message
 from telegram_simulator.phrasebook import plots
 from telegram_simulator.texts import new_story
 from telegram_simulator.truth import truth_of
@@ -341,3 +341,15 @@ def test_events_happen_only_where_they_are_asked_for() -> None:
     assert kinds == {kind for kind, plot in plots().items() if not plot.event}
     demo_world(now=NOW, archive=archive, edition=1)
     assert "comet" not in {story.kind for story in archive.newest(10_000)}
+
+
+def test_sparse_ids_are_one_sequence_over_all_channels() -> None:
+    dense, sparse = (build_world(seed=3, channels=8, posts=40, now=NOW, ids=ids) for ids in Ids)
+    told = [message for channel in sparse.channels.values() for message in (*channel.messages, *channel.deleted)]
+    assert len(told) == len(set(told))  # no id is used twice in the world
+    assert min(told) > 10_000
+    for channel in sparse.channels.values():
+        texts = [message.text for message in channel.messages.values()]
+        assert texts == [message.text for message in dense.channels[channel.id].messages.values()]
+        assert list(channel.messages) == sorted(channel.messages)
+        assert sparse.next_id(channel) == max(told) + 1
