@@ -1,0 +1,187 @@
+"""Faults of Telegram: of all of it, of one account, of one channel."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from faults.catalogue.channels import FAULTS as OF_CHANNELS
+from faults.installation import SECRET, Installation
+from faults.trial import Break, Fault, Scope
+from telegram_assistant.stores.postgres.accounts import TelegramAccounts
+from telegram_assistant.stores.sealed import Sealer
+from telegram_simulator.faults import Fault as Rule
+
+DAY = 86_400.0
+OUTAGE = "telegram"
+
+
+@asynccontextmanager
+async def silent(lane: Installation) -> AsyncIterator[None]:
+    """Connections stay open, nothing is answered: what SIGSTOP on the other side looks like."""
+    lane.telegram.gate.silence()
+    yield
+    await lane.telegram.gate.open()
+
+
+@asynccontextmanager
+async def gone(lane: Installation) -> AsyncIterator[None]:
+    await lane.telegram.gate.stop()
+    yield
+    await lane.telegram.gate.open()
+
+
+def ruled(*rules: Rule, account: bool = False) -> Break:
+    """The simulator answers by these rules, all accounts or the first one."""
+
+    @asynccontextmanager
+    async def broken(lane: Installation) -> AsyncIterator[None]:
+        book = lane.telegram.simulator.faults
+        user = min(lane.telegram.world.users) if account else None
+        mine = [Rule(rule.action, rule.method, user=user, seconds=rule.seconds, code=rule.code, message=rule.message)
+                for rule in rules]  # fmt: skip
+        book.add(*mine)
+        try:
+            yield
+        finally:
+            for rule in mine:
+                book.remove(rule)
+            await _forgiven(lane)
+
+    return broken
+
+
+async def _forgiven(lane: Installation) -> None:
+    """Telegram's waits are over, and who was signed out is signed in again, as `tga login` does it."""
+    store = TelegramAccounts(lane.database, Sealer(SECRET))
+    await lane.change("UPDATE telegram_accounts SET floods = '{}'")
+    ended = {account.telegram_user_id for account in await store.all() if account.status != "active"}
+    for user in [user for user in lane.telegram.world.users.values() if user.id in ended]:
+        session = lane.telegram.session(user.id)
+        await store.add(telegram_user_id=user.id, name=user.first_name, session=session)
+
+
+def flooded(method: str, *, seconds: float, account: bool = False) -> Break:
+    return ruled(Rule("flood", method, seconds=seconds), account=account)
+
+
+def refused(message: str, code: int) -> Break:
+    """One account may do nothing any more."""
+    return ruled(Rule("error", "*", code=code, message=message), account=True)
+
+
+@asynccontextmanager
+async def changed_while_away(lane: Installation) -> AsyncIterator[None]:
+    """Old posts are edited and deleted while no connection is there."""
+    await lane.telegram.gate.stop()
+    for channel in lane.telegram.channels[:12]:
+        first, second = list(channel.messages)[:2]
+        lane.telegram.world.edit(channel, first, f"{lane.telegram.text()} Corrected.")
+        lane.telegram.world.delete(channel, [second])
+    yield
+    await lane.telegram.gate.open()
+
+
+@asynccontextmanager
+async def last_tick_in_future(lane: Installation) -> AsyncIterator[None]:
+    ahead = datetime.now(UTC) + timedelta(days=1)
+    await lane.redis.set("scheduler:last_tick", ahead.isoformat())
+    yield
+
+
+@asynccontextmanager
+async def visits_tomorrow(lane: Installation) -> AsyncIterator[None]:
+    """What a clock that was a day ahead leaves behind."""
+    await lane.change("UPDATE channels SET next_visit_at = now() + interval '1 day'")
+    yield
+
+
+FAULTS = (
+    Fault(name="Telegram answers nothing", mark="N1", scope=Scope.SYSTEM, broken=silent, says=OUTAGE),
+    Fault(name="Telegram is gone", mark="N23", scope=Scope.SYSTEM, broken=gone, says=OUTAGE),
+    Fault(
+        name="Telegram answers no request for history",
+        mark="N1",
+        scope=Scope.SYSTEM,
+        broken=ruled(Rule("silence", "messages.getHistory")),
+        says="telegram|getHistory|overdue",
+    ),
+    Fault(
+        name="Telegram answers every request with an error",
+        mark="N23",
+        scope=Scope.SYSTEM,
+        broken=ruled(Rule("error", "*", code=500, message="INTERNAL")),
+        says=OUTAGE,
+    ),
+    Fault(
+        name="All accounts must wait a day for history",
+        mark="N3",
+        scope=Scope.SYSTEM,
+        broken=flooded("messages.getHistory", seconds=DAY),
+        says="flood|wait",
+    ),
+    Fault(
+        name="All accounts must wait a day for every method but history",
+        mark="N3",
+        scope=Scope.SYSTEM,
+        broken=ruled(*(Rule("flood", m, seconds=DAY) for m in ("contacts.*", "channels.*", "upload.*"))),
+        says="flood|wait",
+    ),
+    Fault(
+        name="One account must wait a day",
+        mark="N3",
+        scope=Scope.ACCOUNT,
+        broken=flooded("messages.getHistory", seconds=DAY, account=True),
+        says="Reader 1|account",
+    ),
+    Fault(
+        name="The session of one account is revoked",
+        mark="N28",
+        scope=Scope.ACCOUNT,
+        broken=refused("SESSION_REVOKED", 401),
+        says="Reader 1",
+    ),
+    Fault(
+        name="The key of one account was used twice",
+        mark="N11",
+        scope=Scope.ACCOUNT,
+        broken=refused("AUTH_KEY_DUPLICATED", 406),
+        says="Reader 1",
+    ),
+    Fault(
+        name="One account is banned",
+        scope=Scope.ACCOUNT,
+        broken=refused("USER_DEACTIVATED_BAN", 401),
+        says="Reader 1",
+    ),
+    Fault(
+        name="Telegram sends no live updates",
+        mark="N5",
+        scope=Scope.NOTHING,
+        broken=ruled(Rule("push_lose", "push.*")),
+        lasts=60,
+    ),
+    Fault(
+        name="Posts are edited and deleted while we are away",
+        mark="N25",
+        scope=Scope.NOTHING,
+        broken=changed_while_away,
+        lasts=20,
+    ),
+    Fault(
+        name="The last tick lies a day ahead",
+        mark="N2",
+        scope=Scope.SYSTEM,
+        broken=last_tick_in_future,
+        says="clock|ahead|future|scheduler",
+    ),
+    Fault(
+        name="All visits are planned for tomorrow",
+        mark="N2",
+        scope=Scope.SYSTEM,
+        broken=visits_tomorrow,
+        says="clock|ahead|future|overdue|visit",
+    ),
+    *OF_CHANNELS,
+)
