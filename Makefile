@@ -83,6 +83,15 @@ e2e: .venv/.dev ## Only the end-to-end tests
 chaos: .venv/.dev ## Kills and faults at random, compared with the truth (5-12 min; CHAOS_SEED=n repeats a run)
 	@.venv/bin/pytest -m chaos -n 0 -s -q tests/chaos $(ARGS)
 
+# A clock that can be set for the faults of clocks; quick when it is there, and never a reason to fail.
+.PHONY: faketime
+faketime: .venv/.dev
+	@scripts/faketime
+
+.PHONY: faults
+faults: .venv/.dev faketime ## Each fault put into a running system: how soon noticed, recovered, what was lost (ARGS="-k N1")
+	@.venv/bin/python -m faults $(ARGS)
+
 .PHONY: bench
 bench: .venv/.dev ## All benchmarks, or one: make bench NAME=simulator
 	@.venv/bin/python -m bench $(NAME)

@@ -1,0 +1,51 @@
+"""`make faults`: every fault of the catalogue, one by one, put into running installations; a table of what happened."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from faults.catalogue import ALL
+from faults.installation import Size
+from faults.lanes import run_lanes
+from faults.report import save, shown
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m faults", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("-k", dest="pattern", default="", help="only faults whose name or mark matches, e.g. -k N1")
+    parser.add_argument("--lanes", type=int, default=4, help="installations side by side")
+    parser.add_argument("--channels", type=int, default=60, help="in each of them")
+    parser.add_argument("--quick", action="store_true", help="only the few that are tests of `make test`")
+    parser.add_argument("--list", action="store_true", help="show the faults and end")
+    parser.add_argument("--write", action="store_true", help="write docs/faults.md")
+    parser.add_argument("--where", type=Path, default=None, help="folder for the installations")
+    return parser.parse_args(argv)
+
+
+async def main(argv: Sequence[str]) -> int:
+    said = arguments(argv)
+    exact = re.compile(rf"(?:{said.pattern})(?!\d)", re.IGNORECASE)
+    chosen = [fault for fault in ALL if exact.search(f"{fault.mark} {fault.name}")]
+    chosen = [fault for fault in chosen if fault.quick or not said.quick]
+    if said.list or not chosen:
+        print(*(f"{fault.mark:4} {fault.scope:8} {fault.name}" for fault in chosen), sep="\n")
+        return 0 if chosen else 2
+    me = asyncio.current_task()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if me is not None:
+            asyncio.get_running_loop().add_signal_handler(number, me.cancel)
+    run = await run_lanes(chosen, Size(channels=said.channels), lanes=said.lanes, where=said.where)
+    print(shown(run))
+    if said.write:
+        save(run)
+    return 0 if run.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1:])))
