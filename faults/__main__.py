@@ -21,6 +21,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-k", dest="pattern", default="", help="only faults whose name or mark matches, e.g. -k N1")
     parser.add_argument("--lanes", type=int, default=4, help="installations side by side")
     parser.add_argument("--channels", type=int, default=60, help="in each of them")
+    parser.add_argument("--recovery", type=float, default=600.0, help="seconds to be well again after a fault")
     parser.add_argument("--quick", action="store_true", help="only the few that are tests of `make test`")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     parser.add_argument("--write", action="store_true", help="write docs/faults.md")
@@ -40,7 +41,8 @@ async def main(argv: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         if me is not None:
             asyncio.get_running_loop().add_signal_handler(number, me.cancel)
-    run = await run_lanes(chosen, Size(channels=said.channels), lanes=said.lanes, where=said.where)
+    size = Size(channels=said.channels, recovery=said.recovery)
+    run = await run_lanes(chosen, size, lanes=said.lanes, where=said.where)
     print(shown(run))
     if said.write:
         save(run)

@@ -39,7 +39,7 @@ from telegram_assistant.stores.sealed import Sealer
 
 SECRET = "of the faults"  # noqa: S105 - of an invented Telegram
 ACCOUNTS = 3
-ENGINE_SECONDS = 60.0
+ROOM = 6 * 2**30
 ANSWER_SECONDS = 10.0  # that a health page has
 PORTS = {"up": "INGEST_HEALTH_PORT", "ingest": "INGEST_HEALTH_PORT", "worker": "WORKER_HEALTH_PORT", "api": "API_PORT"}
 LAYOUTS: dict[str, tuple[str, ...]] = {"one": ("up",), "apart": ("ingest", "worker", "api")}
@@ -61,6 +61,7 @@ class Size:
 
     channels: int = 60
     a_second: float = 0.2
+    recovery: float = 600.0  # seconds that it has to be well again after a fault
     settings: tuple[tuple[str, str], ...] = ()  # besides the defaults
 
 
@@ -214,7 +215,7 @@ async def _prepare(database: AsyncEngine, telegram: Telegram) -> list[str]:
 async def installed(size: Size, layout: Layout, where: Path | None = None) -> AsyncIterator[Installation]:
     """Started, and ended whatever becomes of it."""
     async with AsyncExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="tga-faults-", dir=where))
+        folder = Path(tempfile.mkdtemp(prefix="tga-faults-", dir=where or _memory()))
         folder.chmod(0o711)  # under root PostgreSQL runs as another user, and must pass through
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         lane = await _start(size, layout, folder, stack)
@@ -222,6 +223,14 @@ async def installed(size: Size, layout: Layout, where: Path | None = None) -> As
         await asyncio.gather(*(slot.start() for slot in lane.slots))
         lane.telegram.posting.set()
         yield lane
+
+
+def _memory() -> Path | None:
+    """Memory that looks like a disk: the engines sync a lot, and several installations share one."""
+    shm = Path("/dev/shm")  # noqa: S108 - each installation makes a folder of its own in it
+    if shm.is_dir() and os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > ROOM:
+        return shm
+    return None
 
 
 async def stop_roles(slots: Sequence[Slot]) -> None:

@@ -21,7 +21,6 @@ from faults.state import Losses, index_losses, losses
 EVERY = 1.0  # seconds between two looks
 CALM_LOOKS = 3  # in a row
 READY_SECONDS = 240.0
-RECOVER_SECONDS = 600.0
 LATER = 45.0  # seconds beyond its limit that a fault is still watched, to say how late it was noticed
 
 
@@ -45,10 +44,10 @@ LIMITS: dict[Scope, float | None] = {
     Scope.NOTHING: None,
 }
 
-# Channels whose ledger is not whole (G1).
+# Channels whose ledger is not whole up to where they were read (G1).
 UNKNOWN = """
-SELECT username FROM channels WHERE status = 'active' AND newest_id > 0
-AND NOT coverage @> int8range(coalesce(requested_from, newest_id), newest_id + 1)
+SELECT username FROM channels WHERE status = 'active' AND cursor_id > 0
+AND NOT coverage @> int8range(least(coalesce(requested_from, cursor_id), cursor_id), cursor_id + 1)
 """
 
 Break: TypeAlias = Callable[[Installation], AbstractAsyncContextManager[None]]
@@ -169,12 +168,13 @@ async def ready(lane: Installation) -> None:
 
 
 async def tried(lane: Installation, fault: Fault) -> Outcome:
+    """Put it in, wait until it is noticed, heal it, wait until all is well, and count."""
     outcome = Outcome(fault)
     lane.telegram.posting.set()
     try:
         async with fault.broken(lane):
             await _notice(lane, outcome)
-        outcome.recovered, outcome.left = await until_well(lane, RECOVER_SECONDS)
+        outcome.recovered, outcome.left = await until_well(lane, lane.size.recovery)
         outcome.losses = await losses(lane)
         if fault.indexes and outcome.recovered is not None:
             outcome.losses += await index_losses(lane)
