@@ -107,7 +107,14 @@ UNKNOWN_IDS = ChannelGauge(
 PROVEN_UP_TO = ChannelGauge(
     "ledger_proven_up_to", "Every requested id up to here is known", CHANNEL_LABELS, combine=min, registry=REGISTRY
 )
+DIFFERENCES = Counter(
+    "telegram_differences_total",
+    "Answers to what changed in a channel, and why a full audit was asked for instead",
+    ["outcome"],
+    registry=REGISTRY,
+)
 AUDITED_IDS = Counter("audit_ids_total", "Known ids that were read again and compared", registry=REGISTRY)
+AUDIT_WAITING = Gauge("audit_posts_waiting", "Stored posts that a full audit has not looked at yet", registry=REGISTRY)
 AUDIT_DISAGREEMENTS = Counter(
     "audit_disagreements_total", "What an audit found and repaired", ["kind"], registry=REGISTRY
 )
@@ -263,6 +270,7 @@ _begin(RETRIES, Failure)
 _begin(RUNS, Mode, ("ok", "empty", "flood", "failed", "lease_lost"))
 _begin(POSTS_PARSED_COUNT, Mode)
 _begin(SILENCE_LOOKS, ("silent", "news", "hole"))
+_begin(DIFFERENCES, ("told", "nothing", "too_long", "lost", "refused", "away"))
 _begin(AUDIT_DISAGREEMENTS, ("missing", "edited", "deleted"))
 _begin(LIVE_UPDATES, ("NewPost", "Deleted", "Interrupted"))
 _begin(MEDIA_FILES, ("stored", "adopted", "skipped", "postponed", "retried", "failed"))

@@ -51,6 +51,7 @@ LIMITS: Mapping[str, tuple[Rate, ...]] = {
     "channels.getFullChannel": (Rate(5.0, 5), Rate(60.0, 100)),
     "contacts.resolveUsername": (Rate(3.0, 5), Rate(600.0, 50)),
     "messages.checkChatInvite": (Rate(10.0, 3), Rate(600.0, 20)),
+    "updates.getChannelDifference": (Rate(1.0, 20),),
     "upload.getFile": (Rate(0.1, 30),),
 }
 OTHER: tuple[Rate, ...] = (Rate(1.0, 10),)
@@ -63,7 +64,7 @@ WARM_UP_FACTOR = 2.0
 
 def limits_of(method: str) -> tuple[Rate, ...]:
     """The limits of a method; none for what must not wait."""
-    if method.partition(".")[0] in UNPACED_TOPICS:
+    if method not in LIMITS and method.partition(".")[0] in UNPACED_TOPICS:
         return ()
     return LIMITS.get(method, OTHER)
 

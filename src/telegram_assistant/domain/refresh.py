@@ -26,6 +26,12 @@ WINDOWS = (
     Window("7d", timedelta(days=7), timedelta(days=1)),
 )
 RECENT = WINDOWS[1]  # what is read again when live updates may have been missed
+# Telegram is asked at least so often what changed in a channel, posts of any age among it.
+CHANGES = "changes"
+CHANGES_EVERY = timedelta(minutes=15)
+NOT_TOLD = "changes_not_told"  # Telegram refuses that for a channel: it is asked again a day later
+NOT_TOLD_EVERY = timedelta(days=1)
+AWAY = timedelta(days=1)  # after a longer absence every stored post is looked at, whatever Telegram tells
 
 
 def due_window(refreshed: Mapping[str, datetime], now: datetime) -> Window | None:
@@ -40,3 +46,17 @@ def due_window(refreshed: Mapping[str, datetime], now: datetime) -> Window | Non
 def covered_by(window: Window) -> tuple[str, ...]:
     """The windows that are read when this one is."""
     return tuple(other.name for other in WINDOWS if other.age <= window.age)
+
+
+def changes_due(refreshed: Mapping[str, datetime], now: datetime) -> bool:
+    return _passed(refreshed.get(CHANGES), now, CHANGES_EVERY) and _passed(refreshed.get(NOT_TOLD), now, NOT_TOLD_EVERY)
+
+
+def _passed(last: datetime | None, now: datetime, every: timedelta) -> bool:
+    """One that lies ahead was written while the clock was wrong."""
+    return last is None or not timedelta(0) <= as_utc(now) - as_utc(last) < every
+
+
+def was_away(refreshed: Mapping[str, datetime], now: datetime) -> bool:
+    """Whether so much time has passed since Telegram was asked for changes that its answer alone is not enough."""
+    return _passed(refreshed.get(CHANGES), now, AWAY)

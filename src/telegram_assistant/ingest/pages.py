@@ -27,6 +27,7 @@ class Stretch:
     pages: int = 1
     unreadable: tuple[int, ...] = field(default=())
     name: Name | None = None
+    pts: int | None = None  # of the channel, when the first page was read
 
     def __add__(self, later: Stretch) -> Stretch:
         reading = replace(
@@ -38,7 +39,7 @@ class Stretch:
             asked_at=self.reading.asked_at,  # what changed since then may be newer
         )
         unreadable = self.unreadable + later.unreadable
-        return Stretch(reading, self.pages + later.pages, unreadable, later.name or self.name)
+        return Stretch(reading, self.pages + later.pages, unreadable, later.name or self.name, self.pts)
 
 
 async def read_on(
@@ -100,4 +101,4 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
         asked_at=asked_at,
         looked_at=Coverage.of((after_id + 1, last + 1)).subtract(Coverage.of_ids(page.unreadable)),
     )
-    return Stretch(reading, unreadable=page.unreadable, name=page.name)
+    return Stretch(reading, unreadable=page.unreadable, name=page.name, pts=page.pts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from redis.asyncio import Redis
@@ -18,6 +18,7 @@ from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.border import between_albums
+from telegram_assistant.ingest.catching_up import CatchingUp, CaughtUp
 from telegram_assistant.ingest.pages import Stretch, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
@@ -52,10 +53,13 @@ class Parsed:
         self.pages += stretch.pages
         self.unreadable += stretch.unreadable
         self.name = stretch.name or self.name
+        self.albums_open = saved.albums_open
+        self.count(saved)
+
+    def count(self, saved: Saved) -> None:
         self.new += len(saved.new)
         self.edited += len(saved.edited)
         self.deleted += len(saved.deleted)
-        self.albums_open = saved.albums_open
         dates = [post.posted_at for post in saved.new]
         self.newest_at = max([*dates, *([self.newest_at] if self.newest_at else [])], default=None)
 
@@ -73,11 +77,13 @@ class ChannelParser:
         clock: Callable[[], datetime],
         first_visit_hours: float = 24,
         adaptive: bool = True,
+        catch_up: CatchingUp | None = None,
     ) -> None:
         self._channels = channels
         self._saver = saver
         self._redis = redis
         self._statistics = statistics
+        self._catch_up = catch_up  # None: only history is read
         self._clock = clock
         self._first_visit_hours = first_visit_hours
         self._adaptive = adaptive
@@ -86,6 +92,9 @@ class ChannelParser:
         self, channel: Channel, source: Source, peer: Peer, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
     ) -> Parsed:
         """Read to the end of the channel. What is saved stays saved, whatever happens to the rest."""
+        told = CaughtUp()
+        if self._catch_up is not None:
+            told = await self._catch_up(channel, source, peer, before_page=before_page)
         since, window = await self._since(channel)
         if channel.requested_from is None:
             after_id = await self._begin(channel, source, peer, since)
@@ -93,13 +102,18 @@ class ChannelParser:
             known = await self._channels.last_id_before(channel.id, since)
             after_id = min(channel.cursor_id, max(known, channel.requested_from - 1))
         parsed = Parsed(refreshed=covered_by(window) if window else ())
-        arrived_at = channel.last_post_at
+        parsed.count(told.saved)
+        self._count_changes(told.saved, mode)
+        arrived_at = observe_intervals(channel.id, channel.last_post_at, told.saved)
+        counted = told.counted
         stretches = read_on(
             source, peer, after_id, newest_id=channel.newest_id, clock=self._clock, before_page=before_page
         )
         async with aclosing(stretches):
             async for stretch in stretches:
-                saved = await self._saver.save(stretch.reading)
+                reading = stretch.reading if counted else replace(stretch.reading, pts=stretch.pts)
+                counted = True
+                saved = await self._saver.save(reading)
                 if saved.absent and not await self._look_again(source, peer, saved, before_page):
                     parsed.refreshed = ()  # these windows are not done with: the next visit reads them once more
                 parsed.add(stretch, saved)
@@ -108,6 +122,7 @@ class ChannelParser:
         if parsed.name is not None and parsed.name != Name(channel.title, channel.username):
             await self._rename(channel, parsed.name)
         await self._finished(channel, since)
+        parsed.refreshed += told.done
         return parsed
 
     async def _rename(self, channel: Channel, name: Name) -> None:
@@ -155,13 +170,16 @@ class ChannelParser:
         return below
 
     async def _count(self, channel: Channel, reading: Reading, saved: Saved, mode: Mode) -> None:
-        POSTS_PARSED_COUNT.labels(mode).inc(len(saved.new))
-        POSTS_EDITED.inc(len(saved.edited))
-        POSTS_DELETED_COUNT.inc(len(saved.deleted))
+        self._count_changes(saved, mode)
         if reading.posts:
             mark = reading.posts[-1].posted_at
             await self._redis.set(parse_hwm(channel.id), time_to_text(mark))
             HWM_AGE.labels(channel.id).set(max(0.0, (self._clock() - mark).total_seconds()))
+
+    def _count_changes(self, saved: Saved, mode: Mode) -> None:
+        POSTS_PARSED_COUNT.labels(mode).inc(len(saved.new))
+        POSTS_EDITED.inc(len(saved.edited))
+        POSTS_DELETED_COUNT.inc(len(saved.deleted))
 
     async def _finished(self, channel: Channel, since: datetime) -> None:
         """A successful parse clears the high-water mark and moves the low watermark (SPEC 2.2, 3.1, 3.5)."""

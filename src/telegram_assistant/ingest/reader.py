@@ -12,7 +12,16 @@ from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.ingest.budget import working_at
-from telegram_assistant.ingest.source import PAGE_LIMIT, ChannelInfo, LiveUpdate, Page, Peer, Source, SourceError
+from telegram_assistant.ingest.source import (
+    PAGE_LIMIT,
+    Changes,
+    ChannelInfo,
+    LiveUpdate,
+    Page,
+    Peer,
+    Source,
+    SourceError,
+)
 from telegram_assistant.stores.postgres.channels import Channel
 
 T = TypeVar("T")
@@ -66,6 +75,9 @@ class AccountSource:
 
     async def by_ids(self, peer: Peer, ids: Collection[int]) -> dict[int, Post | None]:
         return await self._ask(peer, lambda source, mine: source.by_ids(mine, ids))
+
+    async def changes_since(self, peer: Peer, pts: int) -> Changes:
+        return await self._ask(peer, lambda source, mine: source.changes_since(mine, pts))
 
     async def comments_after(self, peer: Peer, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         return await self._ask(peer, lambda source, mine: source.comments_after(mine, post_message_id, after_id, limit))

@@ -24,7 +24,7 @@ from telegram_assistant.errors import Skip
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import LATE_POSTS
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
-from telegram_assistant.stores.postgres import albums, channels, outbox, posts
+from telegram_assistant.stores.postgres import albums, audits, channels, outbox, posts
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
 from telegram_assistant.tracing import TRACES
@@ -46,6 +46,7 @@ class Reading:
     live: bool = False  # pushed as it happened, maybe long ago: it waited in a queue
     # A page may leave out what is there: what is stored here and not among the posts is only said to be absent.
     looked_at: Coverage | None = None
+    pts: int | None = None  # with these posts every change of the channel up to this count is stored; None: unsaid
 
     @property
     def spoken_for(self) -> Coverage:
@@ -170,6 +171,8 @@ class Saver:
                 last_post_at=max((post.posted_at for post in saved.new), default=None),
                 parsed_at=now if reading.live and saved.new else None,
             )
+            if reading.pts is not None:
+                await audits.record_pts(connection, reading.channel_id, reading.pts)
             told = [post.id for post in saved.new] + list({post.id for post in (*saved.edited, *saved.restored)})
             gone = [post_id(reading.channel_id, message_id) for message_id in saved.deleted]
             published = [(POSTS_PARSED, told), (ALBUMS_PARSED, whole), (POSTS_DELETED, gone)]

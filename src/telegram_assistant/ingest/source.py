@@ -63,6 +63,18 @@ class Page:
     reached_end: bool
     unreadable: tuple[int, ...] = ()  # ids of messages that exist but could not be understood; each was logged
     name: Name | None = field(default=None, compare=False)  # of the channel, where the answer told it
+    pts: int | None = field(default=None, compare=False)  # how many changes the channel had then
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened in a channel since its count of changes (`pts`) was another; the posts as they are now."""
+
+    pts: int
+    posts: tuple[Post, ...] = ()  # new ones and edited ones, of any age
+    deleted: tuple[int, ...] = ()
+    final: bool = True  # False: ask again from `pts` on
+    too_long: bool = False  # more happened than Telegram tells: nothing of it is here
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +130,10 @@ class Source(Protocol):
 
     async def by_ids(self, peer: Peer, ids: Collection[int]) -> dict[int, Post | None]:
         """Messages by id, at most 100; None for those that do not exist."""
+        ...
+
+    async def changes_since(self, peer: Peer, pts: int) -> Changes:
+        """What changed since a count that an earlier answer told; for every account the count is the same."""
         ...
 
     async def comments_after(self, peer: Peer, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:

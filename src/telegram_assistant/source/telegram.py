@@ -17,6 +17,7 @@ from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.ingest.source import (
     PAGE_LIMIT,
+    Changes,
     ChannelInfo,
     Interrupted,
     LiveUpdate,
@@ -25,6 +26,7 @@ from telegram_assistant.ingest.source import (
     Peer,
     SourceError,
 )
+from telegram_assistant.source.telegram_changes import changes_of
 from telegram_assistant.source.telegram_channels import full_channel, invited_channel, name_in, resolved_channel
 from telegram_assistant.source.telegram_client import AccountInfo, account_of, allowed_method
 from telegram_assistant.source.telegram_errors import FileElsewhere, NoSuchMessage, UnreadableAnswer, translated
@@ -108,16 +110,25 @@ class TelegramSource:
 
     async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         name: Name | None = None
+        pts: int | None = None
 
         async def ask(after: int, count: int, also_that: bool) -> Any:
-            nonlocal name
+            nonlocal name, pts
             window = _oldest_after(after, count, also_that=also_that)
             answer = await self._ask(functions.messages.GetHistoryRequest(_peer(peer), **window))
             name = name_in(answer.chats, peer.channel_id) or name
+            pts = pts or getattr(answer, "pts", None)  # the first: what changes later is told as a change
             return answer
 
         page = await read_page(ask, self._ids_asker(peer), after_id, limit)
-        return replace(page, name=name)
+        return replace(page, name=name, pts=pts)
+
+    async def changes_since(self, peer: Peer, pts: int) -> Changes:
+        """As `Source` says. Works without having joined, for a channel that anybody may read."""
+        request = functions.updates.GetChannelDifferenceRequest(
+            _channel(peer), types.ChannelMessagesFilterEmpty(), pts, PAGE_LIMIT, force=False
+        )
+        return changes_of(await self._ask(request))
 
     async def comments_after(self, peer: Peer, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         async def ask(after: int, count: int, also_that: bool) -> Any:

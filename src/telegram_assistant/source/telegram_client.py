@@ -35,6 +35,7 @@ READING = frozenset(
         "messages.checkChatInvite",
         "messages.getHistory",
         "messages.getReplies",
+        "updates.getChannelDifference",
         "upload.getFile",
         "users.getUsers",
     }

@@ -13,7 +13,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
-from telegram_assistant.domain.refresh import RECENT, covered_by
+from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
 from telegram_assistant.stores.postgres.posts import Connection, to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
@@ -236,7 +236,7 @@ class Channels:
             "UPDATE channels SET next_visit_at = :now, refreshed = refreshed - CAST(:windows AS text[])"
             f" WHERE {THIS_OR_ALL}"
         )
-        values = {"now": now, "id": channel_id, "windows": list(covered_by(RECENT))}
+        values = {"now": now, "id": channel_id, "windows": [*covered_by(RECENT), CHANGES]}
         async with self._database.begin() as connection:
             await connection.execute(statement, values)
 

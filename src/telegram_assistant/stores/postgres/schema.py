@@ -5,6 +5,7 @@ from __future__ import annotations
 from telegram_assistant.stores.postgres import (
     access_tables,
     alert_tables,
+    capture_tables,
     digests_tables,
     interests_tables,
     pipeline_tables,
@@ -18,6 +19,7 @@ from telegram_assistant.stores.postgres.tables import metadata
 __all__ = [
     "access_tables",
     "alert_tables",
+    "capture_tables",
     "digests_tables",
     "interests_tables",
     "metadata",

@@ -1,0 +1,171 @@
+"""Telegram's count of a channel's changes, and the audits that go through its stored posts (docs/decisions/0006)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.stores.postgres.posts import Connection
+
+# Between two full audits of a channel of whose changes Telegram tells too little, or nothing at all.
+AGAIN = timedelta(hours=1)
+RARELY = timedelta(days=1)
+RECENT = 1000  # posts from which a sample takes its half
+
+
+async def record_pts(connection: Connection, channel_id: int, pts: int) -> None:
+    """Every change up to this number is stored with what this transaction stores."""
+    await connection.execute(
+        "INSERT INTO channel_audits (channel_id, pts) VALUES ($1, $2) ON CONFLICT (channel_id)"
+        " DO UPDATE SET pts = greatest(channel_audits.pts, excluded.pts)",
+        channel_id,
+        pts,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """How far the full audit of a channel is, or how the last one was."""
+
+    channel_id: int
+    wanted_at: datetime | None
+    reason: str | None
+    began_at: datetime | None
+    below_id: int | None
+    done: int
+    total: int
+    found: int
+    audited_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """All full audits that are not done yet."""
+
+    channels: int
+    posts: int  # of those that have begun: what is left of them; of the others: all
+    since: datetime | None
+
+
+COLUMNS = ", ".join(Audit.__dataclass_fields__)
+
+
+class Audits:
+    """For capture, which works for all tenants."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def pts(self, channel_id: int) -> int | None:
+        statement = text("SELECT pts FROM channel_audits WHERE channel_id = :id")
+        async with self._database.connect() as connection:
+            found: int | None = (await connection.execute(statement, {"id": channel_id})).scalar()
+        return found
+
+    async def get(self, channel_id: int) -> Audit | None:
+        statement = text(f"SELECT {COLUMNS} FROM channel_audits WHERE channel_id = :id")
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"id": channel_id})).first()
+        return None if row is None else Audit(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
+
+    async def want(self, channel_id: int, reason: str, now: datetime, *, pts: int | None = None) -> None:
+        """Ask for a full audit, and go on counting changes from `pts`; None: from what a next page tells.
+
+        One that is under way is done again afterwards: what it has passed may have changed since.
+        """
+        statement = text(
+            "INSERT INTO channel_audits (channel_id, pts, wanted_at, reason, next_at)"
+            " VALUES (:id, :pts, :now, :reason, :now) ON CONFLICT (channel_id) DO UPDATE SET pts = excluded.pts,"
+            " wanted_at = excluded.wanted_at, reason = excluded.reason, next_at = CASE"
+            " WHEN channel_audits.wanted_at IS NOT NULL THEN channel_audits.next_at"
+            " ELSE greatest(:now, channel_audits.audited_at + :again) END"
+        )
+        again = RARELY if reason in {"lost", "refused"} else AGAIN
+        values = {"id": channel_id, "pts": pts, "now": now, "reason": reason, "again": again}
+        async with self._database.begin() as connection:
+            await connection.execute(statement, values)
+
+    async def take(self, now: datetime, hold: timedelta) -> Audit | None:
+        """Whose turn it is: full audits first, each in its turn; for so long no other process gets it."""
+        for condition in ("wanted_at IS NOT NULL", "wanted_at IS NULL"):
+            statement = text(
+                f"UPDATE channel_audits SET next_at = :until WHERE channel_id = (SELECT channel_id FROM channel_audits"
+                f" WHERE {condition} AND next_at <= :now ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED)"
+                f" RETURNING {COLUMNS}"
+            )
+            async with self._database.begin() as connection:
+                row = (await connection.execute(statement, {"now": now, "until": now + hold})).first()
+            if row is not None:
+                return Audit(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
+        return None
+
+    async def put_off(self, channel_id: int, next_at: datetime) -> None:
+        statement = text("UPDATE channel_audits SET next_at = :next WHERE channel_id = :id")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "next": next_at})
+
+    async def begin(self, channel_id: int, now: datetime) -> None:
+        """A full audit starts at the top, with what is stored now."""
+        statement = text(
+            "UPDATE channel_audits SET began_at = :now, below_id = NULL, done = 0, found = 0, total = (SELECT count(*)"
+            " FROM posts WHERE channel_id = :id AND deleted_at IS NULL) WHERE channel_id = :id"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "now": now})
+
+    async def advance(self, channel_id: int, *, below_id: int, done: int, found: int) -> None:
+        """So many further posts were read again, down to this id."""
+        statement = text(
+            "UPDATE channel_audits SET below_id = :below, done = done + :done, found = found + :found"
+            " WHERE channel_id = :id"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": channel_id, "below": below_id, "done": done, "found": found})
+
+    async def end(self, channel_id: int, now: datetime, next_at: datetime) -> None:
+        """Through with it; where another was asked for meanwhile, that one stays."""
+        statement = text(
+            "UPDATE channel_audits SET audited_at = :now, began_at = NULL,"
+            " next_at = CASE WHEN wanted_at > began_at THEN CAST(:again AS timestamptz)"
+            " ELSE :next END,"
+            " wanted_at = CASE WHEN wanted_at > began_at THEN wanted_at END WHERE channel_id = :id"
+        )
+        values = {"id": channel_id, "now": now, "next": next_at, "again": now + AGAIN}
+        async with self._database.begin() as connection:
+            await connection.execute(statement, values)
+
+    async def stored_below(self, channel_id: int, below_id: int | None, limit: int) -> list[int]:
+        """The newest stored posts below an id, which are not known to be deleted; descending."""
+        statement = text(
+            "SELECT message_id FROM posts WHERE channel_id = :id AND deleted_at IS NULL"
+            " AND (CAST(:below AS bigint) IS NULL OR message_id < :below) ORDER BY message_id DESC LIMIT :limit"
+        )
+        values = {"id": channel_id, "below": below_id, "limit": limit}
+        async with self._database.connect() as connection:
+            return list((await connection.execute(statement, values)).scalars())
+
+    async def sample(self, channel_id: int, size: int) -> list[int]:
+        """Stored posts at random, half of them among the newest; those that were taken for deleted too."""
+        of_channel = "SELECT message_id FROM posts WHERE channel_id = :id"
+        statement = text(
+            f"SELECT message_id FROM ({of_channel} ORDER BY message_id DESC LIMIT {RECENT}) AS newest"
+            f" ORDER BY random() LIMIT :half"
+        )
+        others = text(f"{of_channel} AND NOT message_id = ANY(:chosen) ORDER BY random() LIMIT :rest")
+        async with self._database.connect() as connection:
+            found = await connection.execute(statement, {"id": channel_id, "half": size // 2})
+            chosen = list(found.scalars())
+            values = {"id": channel_id, "chosen": chosen, "rest": size - len(chosen)}
+            return sorted([*chosen, *(await connection.execute(others, values)).scalars()])
+
+    async def waiting(self) -> Waiting:
+        statement = text(
+            "SELECT count(*), coalesce(sum(CASE WHEN a.began_at IS NULL THEN c.captured ELSE greatest(a.total - a.done,"
+            " 0) END), 0)::bigint, min(a.wanted_at) FROM channel_audits a JOIN channels c ON c.id = a.channel_id"
+            " WHERE a.wanted_at IS NOT NULL"
+        )
+        async with self._database.connect() as connection:
+            return Waiting(*(await connection.execute(statement)).one())
