@@ -29,6 +29,7 @@ from telegram_assistant.ingest.visits import Visitor, VisitRules
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
+from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_simulator.clock import Clock
@@ -93,7 +94,8 @@ class Newsdesk:
         self._silence = SilenceWatch(self.channels, statistics, engines.redis, clock=clock)
         filler = HoleFiller(self.channels, saver, clock=clock)
         self._backfill = Backfill(self.channels, filler, accounts, engines.redis, owner="bench")
-        self._auditor = Auditor(self.channels, saver, accounts, every_seconds=1, clock=clock, rng=Random(1))  # noqa: S311 - a sample
+        audits = Audits(engines.database)
+        self._auditor = Auditor(self.channels, audits, saver, accounts, every_seconds=1, clock=clock, rng=Random(1))  # noqa: S311 - a sample
         self._clock = clock
         self._audited = clock()
 

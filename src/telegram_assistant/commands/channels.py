@@ -22,6 +22,7 @@ from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.role import open_pool, open_saver
 from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.runtime import Runtime
+from telegram_assistant.stores.postgres.audits import Audit, Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.media import MediaQueue
@@ -219,7 +220,8 @@ def audit(channel: Reference) -> None:
         channels = Channels(runtime.database)
         found = await find(channels, channel)
         pool = await open_pool(runtime, channels)
-        auditor = Auditor(channels, open_saver(runtime), pool, every_seconds=0, clock=runtime.clock)
+        audits = Audits(runtime.database)
+        auditor = Auditor(channels, audits, open_saver(runtime), pool, every_seconds=0, clock=runtime.clock)
         try:
             finding = await auditor.audit(found)
         except SourceError as exc:
@@ -252,6 +254,7 @@ def ledger(channel: Reference, as_json: AsJson = False) -> None:
             "proven_up_to": state.proven_up_to,
             "percent": state.percent,
             "holes": [list(hole) for hole in state.gaps][:100],
+            "full_audit": _audit_words(await Audits(runtime.database).get(found.id)),
         }
         if as_json:
             typer.echo(json.dumps(values, ensure_ascii=False, indent=2))
@@ -262,6 +265,17 @@ def ledger(channel: Reference, as_json: AsJson = False) -> None:
         console.print(table)
 
     with_runtime(work)
+
+
+def _audit_words(audit: Audit | None) -> str:
+    """How far the full audit is."""
+    if audit is None or (audit.wanted_at is None and audit.audited_at is None):
+        return "none was needed yet"
+    if audit.wanted_at is None:
+        return f"done {_ago(audit.audited_at)}: {audit.done} posts read again, {audit.found} repaired"
+    if audit.began_at is None:
+        return f"waits for its turn ({audit.reason})"
+    return f"{audit.done} of {audit.total} posts read again, {audit.found} repaired ({audit.reason})"
 
 
 def backfill(

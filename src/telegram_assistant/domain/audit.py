@@ -1,27 +1,16 @@
-"""Which ids an audit reads again: the empty ones in turn, and a sample of all that is known, the recent more densely.
+"""Which empty ids an audit reads again, beside a sample of stored posts.
 
 What is lost hides among the ids that a page once proved empty. So those are gone through from end to end, and then
-again; the rest is drawn at random.
+again.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from random import Random
 
 from telegram_assistant.domain.ledger import Coverage
 
-RECENT_IDS = 1000
 STRIDE = 20_000  # ids at most that are gone through at once
-
-
-def sample_ids(coverage: Coverage, newest_id: int, size: int, rng: Random) -> list[int]:
-    """At most `size` different known ids, half of them among the newest thousand; ascending."""
-    known = coverage.intersection(Coverage.of((1, newest_id + 1)))
-    recent = known.intersection(Coverage.of((max(1, newest_id - RECENT_IDS + 1), newest_id + 1)))
-    chosen = _pick(recent, size // 2, rng)
-    others = known.subtract(Coverage.of_ids(chosen))
-    return sorted([*chosen, *_pick(others, size - len(chosen), rng)])
 
 
 def stride(coverage: Coverage, newest_id: int, after_id: int) -> Coverage:
@@ -39,16 +28,3 @@ def next_ids(coverage: Coverage, after_id: int, size: int) -> list[int]:
     ahead = coverage.subtract(Coverage.of((1, max(1, after_id + 1))))
     ids = (i for part in (ahead, coverage.subtract(ahead)) for start, stop in part for i in range(start, stop))
     return list(islice(ids, size))
-
-
-def _pick(coverage: Coverage, size: int, rng: Random) -> list[int]:
-    """Places in the row of all known ids, without writing that row down."""
-    places = sorted(rng.sample(range(coverage.count), min(size, coverage.count)))
-    ids: list[int] = []
-    before = at = 0
-    for start, stop in coverage:
-        while at < len(places) and places[at] < before + stop - start:
-            ids.append(start + places[at] - before)
-            at += 1
-        before += stop - start
-    return ids

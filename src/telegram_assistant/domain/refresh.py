@@ -29,6 +29,7 @@ RECENT = WINDOWS[1]  # what is read again when live updates may have been missed
 # Telegram is asked at least so often what changed in a channel, posts of any age among it.
 CHANGES = "changes"
 CHANGES_EVERY = timedelta(minutes=15)
+TOLD = "changes_told"  # the same moment, which stays when they are asked for sooner
 NOT_TOLD = "changes_not_told"  # Telegram refuses that for a channel: it is asked again a day later
 NOT_TOLD_EVERY = timedelta(days=1)
 AWAY = timedelta(days=1)  # after a longer absence every stored post is looked at, whatever Telegram tells
@@ -59,4 +60,4 @@ def _passed(last: datetime | None, now: datetime, every: timedelta) -> bool:
 
 def was_away(refreshed: Mapping[str, datetime], now: datetime) -> bool:
     """Whether so much time has passed since Telegram was asked for changes that its answer alone is not enough."""
-    return _passed(refreshed.get(CHANGES), now, AWAY)
+    return _passed(refreshed.get(TOLD), now, AWAY)

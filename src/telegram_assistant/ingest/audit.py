@@ -1,7 +1,9 @@
-"""The audit: read known ids again and compare. What disagrees is repaired, counted and shown.
+"""Audits: read known messages again and compare. What disagrees is repaired, counted and shown.
 
-The proof says what should be true; the audit looks whether it is. Half of it goes through the ids that are said to be
-empty, in turn: a post that shows too late for any visit to read its place again is found there.
+A full audit goes through every stored post of a channel, where Telegram did not tell what changed: the newest first,
+a hundred by a request, some requests at a turn, so that a large channel keeps no other waiting. Its place is kept in
+PostgreSQL: any process goes on with it. Besides, every channel has a sample read again every few hours, and with it
+ids that are said to be empty, in turn: a post that shows too late for any visit to read its place again is found there.
 """
 
 from __future__ import annotations
@@ -9,24 +11,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.domain.audit import next_ids, sample_ids, stride
-from telegram_assistant.domain.ledger import Coverage, LedgerState
+from telegram_assistant.domain.audit import next_ids, stride
+from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.errors import Skip
-from telegram_assistant.ingest.saver import Saver
+from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
-from telegram_assistant.ingest.source import PAGE_LIMIT, SourceError
+from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source, SourceError
 from telegram_assistant.ingest.visits import Accounts
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDITED_IDS
+from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDIT_WAITING, AUDITED_IDS
+from telegram_assistant.stores.postgres.audits import Audit, Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 
 SAMPLE = PAGE_LIMIT  # one request
-PAUSE_SECONDS = 1.0  # between channels: an audit is never urgent
+EMPTY_SHARE = SAMPLE // 4
+TURN = 5  # requests of a full audit in a row
+HOLD = timedelta(minutes=10)  # a turn is over by then, or its process is dead
+AFTER_FAILURE = timedelta(minutes=5)
+IDLE_SECONDS = 2.0
 
 log = get_logger(__name__)
 
@@ -36,9 +44,13 @@ class Finding:
     """What an audit of one channel found. Everything counted here is repaired already."""
 
     audited: int
-    missing: int  # was there and not stored
-    edited: int
-    deleted: int
+    missing: int = 0  # was there and not stored
+    edited: int = 0
+    deleted: int = 0
+
+    @classmethod
+    def of(cls, audited: int, saved: Saved) -> Finding:
+        return cls(audited, len(saved.new) + len(saved.restored), len(saved.edited), len(saved.deleted))
 
     @property
     def disagreements(self) -> int:
@@ -46,11 +58,12 @@ class Finding:
 
 
 class Auditor:
-    """A supervised job, every few hours over all channels; and one channel on demand."""
+    """A supervised job, shared by all processes: each turn is taken by one; and one channel on demand."""
 
     def __init__(
         self,
         channels: Channels,
+        audits: Audits,
         saver: Saver,
         accounts: Accounts,
         *,
@@ -59,9 +72,10 @@ class Auditor:
         rng: Random | None = None,
     ) -> None:
         self._channels = channels
+        self._audits = audits
         self._saver = saver
         self._accounts = accounts
-        self._every_seconds = every_seconds
+        self._every = timedelta(seconds=every_seconds)
         self._clock = clock
         self._rng = rng or Random()  # noqa: S311 - a sample, no secret
         self._reached: dict[int, int] = {}  # by channel, the id up to which the empty ones were gone through
@@ -69,47 +83,96 @@ class Auditor:
     async def run(self, task: Task) -> None:
         task.ready()
         while True:
-            await asyncio.sleep(self._every_seconds)
-            for channel in await self._channels.all():
-                if channel.status == "active":
-                    await self._audit_calmly(channel)
-                    await asyncio.sleep(PAUSE_SECONDS)
-                task.progress()
+            worked = await self.step()
+            AUDIT_WAITING.set((await self._audits.waiting()).posts)
+            task.progress()
+            if not worked:
+                await asyncio.sleep(IDLE_SECONDS)
+
+    async def step(self) -> bool:
+        """The next turn; False when no channel has one now."""
+        now = self._clock()
+        turn = await self._audits.take(now, HOLD)
+        if turn is None:
+            return False
+        channel = await self._channels.get(turn.channel_id)
+        next_at = now + self._every * self._rng.uniform(0.9, 1.1)
+        if channel is not None and channel.status == "active":
+            try:
+                if turn.wanted_at is None:
+                    await self.audit(channel)
+                elif await self._take_turn(channel, turn):
+                    return True
+                else:
+                    next_at = self._clock()
+            except (SourceError, Skip) as exc:
+                log.warning("audit_failed", channel=channel.shown, reason=str(exc))
+                flood = exc.flood_seconds if isinstance(exc, SourceError) else None
+                next_at = self._clock() + (timedelta(seconds=flood) if flood else AFTER_FAILURE)
+        await self._audits.put_off(turn.channel_id, next_at)
+        return True
+
+    async def _take_turn(self, channel: Channel, turn: Audit) -> bool:
+        """A turn of a full audit; True when it is through with the channel."""
+        below = turn.below_id
+        if turn.began_at is None:
+            await self._audits.begin(channel.id, self._clock())
+            below = None
+        source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
+        for _ in range(TURN):
+            ids = await self._audits.stored_below(channel.id, below, PAGE_LIMIT)
+            if ids:
+                finding = await self._compare(source, peer, ids)
+                below = ids[-1]
+                await self._audits.advance(channel.id, below_id=below, done=len(ids), found=finding.disagreements)
+            if len(ids) < PAGE_LIMIT:
+                now = self._clock()
+                await self._audits.end(channel.id, now, now + self._every)
+                log.info("full_audit_done", channel=channel.shown, reason=turn.reason)
+                return True
+        return False
 
     async def audit(self, channel: Channel) -> Finding:
         """Read a sample again; the saver finds and repairs what differs, as with any reading."""
         ledger = await self._channels.ledger(channel.id)
         empty = await self._next_empty(channel.id, ledger)
-        others = ledger.coverage.subtract(Coverage.of_ids(empty))
-        ids = [*empty, *sample_ids(others, ledger.newest_id, SAMPLE - len(empty), self._rng)]
+        ids = sorted([*empty, *await self._audits.sample(channel.id, SAMPLE - len(empty))])
         if not ids:
-            return Finding(0, 0, 0, 0)
+            return Finding(0)
         source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
+        finding = await self._compare(source, peer, ids)
+        level = log.warning if finding.missing else log.info
+        level("audited", channel=channel.shown, ids=finding.audited, disagreements=finding.disagreements)
+        return finding
+
+    async def _compare(self, source: Source, peer: Peer, ids: list[int]) -> Finding:
         told, saved = await look_at(self._saver, source, peer, ids, clock=self._clock, before_page=_go_on)
-        finding = Finding(told, len(saved.new) + len(saved.restored), len(saved.edited), len(saved.deleted))
+        finding = Finding.of(told, saved)
         AUDITED_IDS.inc(finding.audited)
         for kind in ("missing", "edited", "deleted"):
             AUDIT_DISAGREEMENTS.labels(kind).inc(getattr(finding, kind))
-        level = log.warning if finding.missing else log.info
-        level("audited", channel=channel.shown, ids=finding.audited, disagreements=finding.disagreements)
         return finding
 
     async def _next_empty(self, channel_id: int, ledger: LedgerState) -> list[int]:
         """The next ids that hold nothing. A process that starts begins anywhere, so that all get their turn."""
         reached = self._reached.get(channel_id, self._rng.randint(0, max(0, ledger.newest_id)))
         ahead = stride(ledger.coverage, ledger.newest_id, reached)
-        empty = next_ids(await self._saver.empty_of(channel_id, ahead), reached, SAMPLE // 2)
-        if len(empty) == SAMPLE // 2:
+        empty = next_ids(await self._saver.empty_of(channel_id, ahead), reached, EMPTY_SHARE)
+        if len(empty) == EMPTY_SHARE:
             self._reached[channel_id] = empty[-1]
         elif not ahead.is_empty:
             self._reached[channel_id] = ahead.ranges[-1][1] - 1
         return empty
 
-    async def _audit_calmly(self, channel: Channel) -> None:
-        try:
-            await self.audit(channel)
-        except (SourceError, Skip) as exc:
-            log.warning("audit_failed", channel=channel.shown, reason=str(exc))
+    async def report(self) -> dict[str, Any]:
+        """For health: how much of the full audits is left."""
+        waiting = await self._audits.waiting()
+        return {
+            "status": "ok",
+            "channels_waiting": waiting.channels,
+            "posts_waiting": waiting.posts,
+            "since": waiting.since and waiting.since.isoformat(),
+        }
 
 
 async def _go_on() -> None:

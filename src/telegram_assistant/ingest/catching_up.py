@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.refresh import CHANGES, NOT_TOLD, changes_due, was_away
+from telegram_assistant.domain.refresh import CHANGES, NOT_TOLD, TOLD, changes_due, was_away
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.source import Changes, Peer, Source, SourceError
@@ -22,6 +22,7 @@ from telegram_assistant.stores.postgres.channels import Channel
 
 MOST_PARTS = 100  # of a difference in one visit; the next goes on from there
 PASSING = frozenset({Failure.TRANSIENT, Failure.ACCOUNT})  # no word about the channel: the visit fails as a whole
+DONE = (CHANGES, TOLD)
 
 log = get_logger(__name__)
 
@@ -53,8 +54,10 @@ class CatchingUp:
         if pts is None:
             if not begins:  # captured by a version that did not count, or lost before
                 await self._want(channel, "lost", now, None)
-            return CaughtUp(done=(CHANGES,), counted=False)
-        told = CaughtUp(done=(CHANGES,))
+            return CaughtUp(done=DONE, counted=False)
+        if was_away(channel.refreshed, now):
+            await self._want(channel, "away", now, pts)
+        told = CaughtUp(done=DONE)
         try:
             await self._follow(channel, source, peer, told, pts=pts, before_page=before_page)
         except SourceError as exc:
@@ -67,9 +70,7 @@ class CatchingUp:
             # An answer that cannot be read, or a count that Telegram does not take: the next page has another.
             lost = exc.failure is Failure.FATAL
             await self._want(channel, "lost" if lost else "refused", now, None if lost else pts)
-            return CaughtUp(told.saved, done=(CHANGES,) if lost else (CHANGES, NOT_TOLD), counted=not lost)
-        if was_away(channel.refreshed, now):
-            await self._want(channel, "away", now, await self._audits.pts(channel.id))
+            return CaughtUp(told.saved, done=DONE if lost else (*DONE, NOT_TOLD), counted=not lost)
         return told
 
     async def _follow(

@@ -20,6 +20,7 @@ from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
 from telegram_assistant.ingest.budget import Budget
+from telegram_assistant.ingest.catching_up import CatchingUp
 from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.gauges import Gauges
 from telegram_assistant.ingest.holes import HoleFiller
@@ -41,6 +42,7 @@ from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
+from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.intervals import Intervals
@@ -51,7 +53,7 @@ from telegram_assistant.stores.postgres.storage import Storage
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0
-PATIENCE = {"media": 900.0, "audit": None}  # an audit rests for hours
+PATIENCE = {"media": 900.0, "audit": 600.0}  # an audit lets all else go first
 RETRY_SECONDS = 60.0  # after the first failure of a channel
 LEAST_LOCK_TTL = 3.0
 
@@ -200,6 +202,7 @@ async def start_ingest(runtime: Runtime) -> None:
         runtime.redis,
         statistics,
         clock=clock,
+        catch_up=CatchingUp(Audits(runtime.database), saver, clock=clock),
         adaptive=settings.feature_adaptive_thresholds_enabled,
     )
     polling = _polling(runtime)
@@ -243,7 +246,9 @@ async def start_ingest(runtime: Runtime) -> None:
     )
     wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
     live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
-    auditor = Auditor(channels, saver, pool, every_seconds=settings.audit_interval_hours * 3600, clock=clock)
+    audits = Audits(runtime.database)
+    every = settings.audit_interval_hours * 3600
+    auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock)
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)
     for name, job in (
@@ -264,3 +269,4 @@ async def start_ingest(runtime: Runtime) -> None:
     runtime.health.sections["publishing"] = pressure.report
     runtime.health.sections["accounts"] = pool.report
     runtime.health.sections["ledger"] = gauges.report
+    runtime.health.sections["audit"] = auditor.report

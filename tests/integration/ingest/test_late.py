@@ -25,6 +25,7 @@ from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
+from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_simulator.faults import Fault
@@ -145,6 +146,7 @@ async def test_an_audit_goes_through_the_empty_ids_first(desk: Desk) -> None:
     before = late_posts()
     auditor = Auditor(
         desk.channels,
+        Audits(desk.database),
         desk.saver,
         OneAccount(desk.source),
         every_seconds=3600,
