@@ -244,3 +244,13 @@ def page_proves(after_id: int, ids: Collection[int], *, limit: int, reached_end:
         # The last id can be above the newest that was known (a new post), or below it (the newest were deleted).
         last = max(last, newest_id)
     return Coverage.of((after_id + 1, last + 1))
+
+
+def run_proves(top_id: int, ids: Collection[int], *, limit: int) -> Coverage:
+    """Which ids a page proves that was counted down from `top_id`: the `limit` newest messages not above it.
+
+    As many as were asked for follow each other without a hole. Fewer: messages were left out, or there are no more.
+    """
+    if len(ids) > limit or (ids and max(ids) > top_id):
+        raise ValueError(f"the {limit} newest messages up to {top_id} are not {sorted(ids)}")
+    return Coverage.of((min(ids), top_id + 1)) if len(ids) == limit else Coverage.of_ids(ids)

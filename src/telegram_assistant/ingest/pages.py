@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from telegram_assistant.domain.ledger import Coverage, page_proves
+from telegram_assistant.domain.ledger import Coverage, page_proves, run_proves
 from telegram_assistant.ingest.saver import Reading
 from telegram_assistant.ingest.source import PAGE_LIMIT, Name, Page, Peer, Source
 
@@ -73,10 +73,11 @@ async def read_on(
             await asyncio.gather(asked, return_exceptions=True)
             raise
         read = _read(peer.channel_id, page, after_id, newest_id, asked_at)
+        if _is_doubtful(page) and (until is not None or page.ids[-1] > newest_id):
+            read = await _recounted(source, peer, after_id, page, read=read, before_page=before_page)
         after_id = read.reading.cursor_id if read.reading.cursor_id is not None else after_id
         stretch = read if stretch is None else stretch + read
-        nothing = not page.posts and not page.unreadable
-        ended = page.reached_end or nothing or (until is not None and after_id >= until - 1)
+        ended = page.reached_end or not page.ids or (until is not None and after_id >= until - 1)
     if stretch is not None:
         yield stretch
 
@@ -86,9 +87,50 @@ async def _comes_soon(asked: asyncio.Future[Page]) -> bool:
     return asked.done() and not asked.cancelled() and asked.exception() is None
 
 
+def _is_doubtful(page: Page) -> bool:
+    """It has room left and shows no end: was that all, or was something left out?"""
+    return 0 < len(page.ids) < PAGE_LIMIT and not page.reached_end and not page.unreadable
+
+
+async def _recounted(
+    source: Source,
+    peer: Peer,
+    after_id: int,
+    page: Page,
+    *,
+    read: Stretch,
+    before_page: Callable[[], Awaitable[None]],
+) -> Stretch:
+    """Ask for the messages of a doubtful page from above, and one more: if so many come, none was left out.
+
+    Where ids are far apart, this is the only way to learn that nothing lies between them: there are too many to ask for
+    one by one.
+    """
+    last, known = page.ids[-1], len(page.ids)
+    await before_page()
+    run = await source.page_before(peer, last + 1, known + 1)
+    if run is None or not run.ids:
+        return read
+    proven = run_proves(last, run.ids, limit=known + 1).intersection(Coverage.of((after_id + 1, last + 1)))
+    if len(run.ids) == known and run.ids[0] > after_id:
+        # The one more is missing: there is nothing below, or it was left out. A whole page of nothing tells.
+        await before_page()
+        below = await source.page_before(peer, run.ids[0])
+        if below is not None and not below.ids:
+            proven = Coverage.of((1, last + 1))
+    posts = {post.message_id: post for post in (*run.posts, *page.posts) if post.message_id > after_id}
+    reading = replace(
+        read.reading,
+        posts=[posts[number] for number in sorted(posts)],
+        proven=read.reading.proven.union(proven.subtract(Coverage.of_ids(run.unreadable))),
+    )
+    return replace(read, reading=reading)
+
+
 def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
-    ids = [*(post.message_id for post in page.posts), *page.unreadable]
-    proven = page_proves(after_id, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=newest_id)
+    ids = page.ids
+    begin = 0 if page.alone else after_id
+    proven = page_proves(begin, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=newest_id)
     last = proven.ranges[-1][1] - 1 if not proven.is_empty else after_id
     reading = Reading(
         channel_id=channel_id,

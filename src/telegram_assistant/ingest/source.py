@@ -57,13 +57,22 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Messages in ascending order of their ids. `reached_end`: at that moment there was nothing newer."""
+    """Messages in ascending order of their ids. `reached_end`: at that moment there was nothing newer.
+
+    `alone`: Telegram counted all messages that the channel shows this account, and these are as many.
+    """
 
     posts: tuple[Post, ...]
     reached_end: bool
     unreadable: tuple[int, ...] = ()  # ids of messages that exist but could not be understood; each was logged
+    alone: bool = False
     name: Name | None = field(default=None, compare=False)  # of the channel, where the answer told it
     pts: int | None = field(default=None, compare=False)  # how many changes the channel had then
+
+    @property
+    def ids(self) -> list[int]:
+        """Of all messages that are there, understood or not."""
+        return sorted([*(post.message_id for post in self.posts), *self.unreadable])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,10 @@ class Source(Protocol):
 
     async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         """The oldest messages with ids above `after_id`."""
+        ...
+
+    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT) -> Page | None:
+        """The newest messages with ids below `before_id`; None where a message among them spoils the answer."""
         ...
 
     async def newest(self, peer: Peer) -> Post | None:

@@ -130,6 +130,14 @@ class TelegramSource:
         )
         return changes_of(await self._ask(request))
 
+    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT) -> Page | None:
+        request = functions.messages.GetHistoryRequest(_peer(peer), before_id, None, 0, limit, 0, 0, 0)
+        try:
+            found = messages_of(await self._ask(request))
+        except UnreadableAnswer:
+            return None
+        return Page(found.posts, reached_end=False, unreadable=found.unreadable)
+
     async def comments_after(self, peer: Peer, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         async def ask(after: int, count: int, also_that: bool) -> Any:
             window = _oldest_after(after, count, also_that=also_that)

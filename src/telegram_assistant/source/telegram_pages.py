@@ -10,7 +10,7 @@ from telegram_assistant.domain.post import Post
 from telegram_assistant.ingest.source import PAGE_LIMIT, Page
 from telegram_assistant.log import get_logger
 from telegram_assistant.source.telegram_errors import UnreadableAnswer
-from telegram_assistant.source.telegram_messages import messages_of
+from telegram_assistant.source.telegram_messages import Messages, messages_of
 
 AskPage: TypeAlias = Callable[[int, int, bool], Awaitable[Any]]  # after this id, at most so many, that one too or not
 AskIds: TypeAlias = Callable[[Sequence[int]], Awaitable[Any]]
@@ -38,25 +38,34 @@ async def read_page(ask: AskPage, ask_ids: AskIds | None, after_id: int, limit: 
 
     The end is reached when the answer holds a message from before the page: Telegram gives a run of messages
     without holes, so that one had nothing newer to give; or when it holds nothing newer at all. A short page alone
-    proves nothing, for Telegram leaves messages out that it may not show.
+    proves nothing, for Telegram leaves messages out that it may not show; one that holds as many as Telegram counts in
+    the whole channel is all there is.
     """
     if not 1 <= limit <= PAGE_LIMIT:
         raise ValueError(f"a page has 1 to {PAGE_LIMIT} messages, not {limit}")
     below = after_id
     while True:
         try:
-            found = messages_of(await _ask_either_way(ask, below, limit))
+            answer = await _ask_either_way(ask, below, limit)
+            found = messages_of(answer)
         except UnreadableAnswer as exc:
             if ask_ids is None:
                 raise
             return await _page_by_ids(ask_ids, below, limit, exc)
         newer = [message_id for message_id in found.ids if message_id > after_id]
-        reached_end = len(newer) < len(found.ids) or not newer
+        alone = len(newer) == len(found.ids) and _holds_all(answer, found)
+        reached_end = alone or len(newer) < len(found.ids) or not newer
         posts = tuple(post for post in found.posts if post.message_id > after_id)
         unreadable = tuple(message_id for message_id in found.unreadable if message_id > after_id)
         if posts or unreadable or reached_end:
-            return Page(posts, reached_end, unreadable)
+            return Page(posts, reached_end, unreadable, alone)
         below = max(newer)  # only messages that are gone: no sign of the end
+
+
+def _holds_all(answer: Any, found: Messages) -> bool:
+    """Whether an answer holds as many messages as it says there are. None at all is no sign."""
+    count, inexact = getattr(answer, "count", None), getattr(answer, "inexact", False)
+    return bool(found.ids) and not inexact and count == len(found.posts) + len(found.unreadable)
 
 
 async def _ask_either_way(ask: AskPage, after_id: int, limit: int) -> Any:

@@ -40,7 +40,7 @@ from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
-from telegram_simulator.model import Channel, File, Kind, Message, User
+from telegram_simulator.model import Channel, File, Ids, Kind, Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
 
@@ -326,9 +326,15 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
 
 
 @pytest.fixture
-async def town() -> AsyncIterator[Town]:
+def ids() -> Ids:
+    """How the town numbers its messages; a test that wants both names it in its parameters."""
+    return Ids.DENSE
+
+
+@pytest.fixture
+async def town(ids: Ids) -> AsyncIterator[Town]:
     """Two users and no channels yet. A request that the simulator did not know fails the test."""
-    world = World()
+    world = World(ids=ids)
     world.add_user(User(READER, 501, "Ann", phone="79990000001"))
     world.add_user(User(OTHER, 502, "Bob", phone="79990000002"))
     async with Simulator(world) as sim:

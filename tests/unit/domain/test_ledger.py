@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.ledger import Coverage, LedgerState, page_proves
+from telegram_assistant.domain.ledger import Coverage, LedgerState, page_proves, run_proves
 
 pytestmark = pytest.mark.unit
 
@@ -260,3 +260,22 @@ def test_g1_reading_a_history_to_its_end_proves_every_id_and_none_falsely(data: 
     assert captured == existing
     state = LedgerState(newest, 1, coverage, len(captured))
     assert (state.unknown, state.proven_up_to, state.empty) == (0, newest, newest - len(existing))
+
+
+@pytest.mark.parametrize(
+    "ids,limit,expected",
+    [
+        pytest.param([12, 15, 20], 3, Coverage.of((12, 21)), id="as many as asked for: no hole between them"),
+        pytest.param([15], 1, Coverage.of((15, 21)), id="nothing between it and the top"),
+        pytest.param([12, 15], 3, Coverage.of_ids([12, 15]), id="fewer: what it shows and no more"),
+        pytest.param([], 3, Coverage(), id="nothing: no proof by itself"),
+    ],
+)
+def test_g1_what_a_run_counted_from_above_proves(ids: list[int], limit: int, expected: Coverage) -> None:
+    assert run_proves(20, ids, limit=limit) == expected
+
+
+@pytest.mark.parametrize("ids", [[21], [1, 2, 3]])
+def test_a_run_that_was_not_asked_for_proves_nothing(ids: list[int]) -> None:
+    with pytest.raises(ValueError, match="newest messages"):
+        run_proves(20, ids, limit=2)
