@@ -173,9 +173,6 @@ class LedgerState:
     def __post_init__(self) -> None:
         if self.newest_id < 0 or self.requested_from < 1 or self.captured < 0:
             raise ValueError(f"ids begin at 1 and counts at 0: {self!r}")
-        if self.captured > self.covered:
-            # A stored post whose id is not covered means that somebody saved one without the other.
-            raise ValueError(f"{self.captured} posts are captured but only {self.covered} ids are covered: {self!r}")
 
     @property
     def covered(self) -> int:
@@ -184,8 +181,11 @@ class LedgerState:
 
     @property
     def empty(self) -> int:
-        """Ids that are proven to hold no post: deleted, or never used."""
-        return self.covered - self.captured
+        """Ids that are proven to hold no post: deleted, or never used.
+
+        A post that another producer told of may lie above the newest id that Telegram has shown us.
+        """
+        return max(0, self.covered - self.captured)
 
     @property
     def gaps(self) -> Coverage:

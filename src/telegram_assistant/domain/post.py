@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _POST_NAMESPACE = uuid.UUID("6d3cf1f5-4c43-5d0a-9f0e-6a0c3a0b7a11").bytes
 _HASH_VERSION = 1
 
+LARGEST_MESSAGE_ID = 2**31 - 1  # Telegram's are 32 bits, and no request can name a larger one
+LARGEST_ID = 2**63 - 1  # what the tables hold
+
 
 class MediaKind(StrEnum):
     """What a piece of media is to Telegram."""
@@ -206,5 +209,8 @@ def _list(parts: list[str]) -> str:
 
 
 def _check_ids(channel_id: int, message_id: int) -> None:
-    if channel_id < 1 or message_id < 1:
-        raise ValueError(f"a post has a bare channel id and a message id, both positive: {channel_id}, {message_id}")
+    if not (1 <= channel_id <= LARGEST_ID and 1 <= message_id <= LARGEST_MESSAGE_ID):
+        raise ValueError(
+            "a post has a bare, positive channel id and a message id from 1 to"
+            f" {LARGEST_MESSAGE_ID}: {channel_id}, {message_id}"
+        )

@@ -99,7 +99,7 @@ class ChannelParser:
         if channel.requested_from is None:
             after_id = await self._begin(channel, source, peer, since)
         else:
-            known = await self._channels.last_id_before(channel.id, since)
+            known = await self._channels.last_id_before(channel.id, since, up_to=channel.cursor_id)
             after_id = min(channel.cursor_id, max(known, channel.requested_from - 1))
         parsed = Parsed(refreshed=covered_by(window) if window else ())
         parsed.count(told.saved)

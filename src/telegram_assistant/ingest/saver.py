@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import perf_counter
 from uuid import UUID, uuid4
 
@@ -20,7 +20,7 @@ from telegram_assistant.domain.album import MAX_ITEMS, PARTIAL_AFTER, SETTLE_AFT
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, post_id
-from telegram_assistant.errors import Skip
+from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import LATE_POSTS
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
@@ -28,6 +28,8 @@ from telegram_assistant.stores.postgres import albums, audits, channels, outbox,
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
 from telegram_assistant.tracing import TRACES
+
+AHEAD = timedelta(days=1)  # how far the clock of another producer may be
 
 log = get_logger(__name__)
 
@@ -43,6 +45,7 @@ class Reading:
     cursor_id: int | None = None  # None: the cursor stays
     reached_end: bool = True  # nothing is above; without this an album at the top may only seem to be over
     asked_at: datetime | None = None  # what we saw change since then is newer than these posts
+    told: bool = False  # by another producer: Telegram has not shown it to us, so it says nothing of the newest id
     live: bool = False  # pushed as it happened, maybe long ago: it waited in a queue
     # A page may leave out what is there: what is stored here and not among the posts is only said to be absent.
     looked_at: Coverage | None = None
@@ -142,8 +145,10 @@ class Saver:
         self.committed = asyncio.Event()  # wakes the relay of this process
 
     async def save(self, reading: Reading) -> Saved:
-        """Raises Skip when the channel is no longer there."""
+        """Raises Skip when the channel is no longer there, Reject for what no other producer can know."""
         now, began, trace_id = self._clock(), perf_counter(), uuid4().hex
+        if reading.told and any(post.posted_at > now + AHEAD for post in reading.posts):
+            raise Reject("it is dated more than a day ahead, and a channel is read from its newest date on")
         async with raw_transaction(self._database) as connection:
             channel = await channels.lock_channel(connection, reading.channel_id)
             if channel is None:
@@ -154,8 +159,9 @@ class Saver:
             known = channel.coverage.intersection(reading.spoken_for)
             saved.late = [] if known.is_empty else [post for post in saved.new if post.message_id in known]
             await self._write(connection, changes, now)
-            coverage = channel.coverage.union(reading.proven)
-            newest_id = max(channel.newest_id, reading.newest_id, *(post.message_id for post in reading.posts), 0)
+            coverage = _covered(channel.coverage, reading, saved)
+            shown = (0,) if reading.told else [post.message_id for post in reading.posts]
+            newest_id = max(channel.newest_id, reading.newest_id, *shown)
             # Where the requested history begins no album is cut: what lies below needs no look.
             seen = coverage.add(1, channel.requested_from) if channel.requested_from else coverage
             top = newest_id if reading.reached_end else newest_id + MAX_ITEMS
@@ -276,6 +282,13 @@ class Saver:
         if gone := touched.difference(album.grouped_id for album in known):
             await albums.delete_albums(connection, changes.channel_id, gone)
         return whole
+
+
+def _covered(before: Coverage, reading: Reading, saved: Saved) -> Coverage:
+    """What is known now. Whatever a reading proves, a post that is stored has an id that is known."""
+    coverage = before.union(reading.proven)
+    beside = [post.message_id for post in saved.new if post.message_id not in coverage]
+    return coverage.union(Coverage.of_ids(beside)) if beside else coverage
 
 
 def _is_newer(state: State, post: Post, reading: Reading) -> bool:

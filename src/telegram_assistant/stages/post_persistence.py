@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.post import Counters, Forward, Post, ReplyTo
+from telegram_assistant.domain.post import LARGEST_ID, Counters, Forward, Post, ReplyTo
 from telegram_assistant.domain.text import Link, clean_text
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.search_entry import TextIndex
+
+LARGEST_COUNT = 2**31 - 1  # what the tables hold
 
 
 async def save_posts(
@@ -30,7 +32,8 @@ async def save_posts(
         if post.id != event.post_id:
             raise Reject(f"post_id must be {post.id} for message {event.telegram_message_id} of {event.channel_id}")
         try:
-            await saver.save(Reading(channel_id=event.channel_id, posts=[post], proven=Coverage()))
+            itself = Coverage.of_ids([post.message_id])
+            await saver.save(Reading(channel_id=event.channel_id, posts=[post], proven=itself, told=True))
         except Skip as exc:
             raise Reject(f"{exc}; add the channel first") from exc
         return Done(note="saved for another producer")
@@ -39,6 +42,11 @@ async def save_posts(
 
 
 def _post(event: PostParsed) -> Post:
+    counts = (event.views, event.forwards, event.replies, *event.reactions.values())
+    if any(not 0 <= count <= LARGEST_COUNT for count in counts if count is not None):
+        raise Reject(f"a counter is from 0 to {LARGEST_COUNT}")
+    if not -LARGEST_ID <= (event.grouped_id or 0) <= LARGEST_ID:
+        raise Reject(f"grouped_id {event.grouped_id} does not fit 64 bits")
     forward = Forward(channel_id=event.forward_channel_id, message_id=event.forward_message_id)
     try:
         return Post(
@@ -56,5 +64,5 @@ def _post(event: PostParsed) -> Post:
                 views=event.views, forwards=event.forwards, replies=event.replies, reactions=event.reactions
             ),
         )
-    except ValueError as exc:  # an id that is none, a time without its zone
+    except ValueError as exc:  # an id that no message can have, a time without its zone
         raise Reject(str(exc)) from exc

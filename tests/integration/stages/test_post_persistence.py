@@ -21,10 +21,13 @@ from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from tests.integration.stages.desk import CHANNEL, POSTED, SYSTEM, WEATHER, Desk, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
+
+LEDGER = "SELECT newest_id, cursor_id, captured, coverage::text AS coverage, last_post_at FROM channels WHERE id = 77"
 
 Save: TypeAlias = Callable[[Sequence[PostParsed]], Awaitable[list[Outcome]]]
 
@@ -45,7 +48,7 @@ def foreign(number: int = 5, *, channel_id: int = CHANNEL) -> PostParsed:
         idempotency_key=f"theirs:{number}",
         tenant_id=SYSTEM,
         channel_id=channel_id,
-        post_id=post_id(channel_id, number) if channel_id > 0 and number > 0 else post(1).id,
+        post_id=post_id(channel_id, number) if 0 < channel_id < 2**63 and 0 < number < 2**31 else post(99).id,
         version=1,
         telegram_message_id=number,
         telegram_post_url=f"https://t.me/news/{number}",
@@ -109,3 +112,47 @@ async def test_what_can_never_be_saved_is_rejected_and_does_not_hold_up_the_rest
     assert "positive" in negative
     assert "no time zone" in no_zone
     assert [row.message_id for row in await desk.rows("SELECT message_id FROM posts")] == [7]
+
+
+async def test_n15_what_no_message_of_telegram_can_be_is_rejected_and_its_channel_goes_on(
+    desk: Desk, save: Save
+) -> None:
+    """An id that no request can name would become the channel's newest, and nothing would be read after it."""
+    await desk.save(post(1, WEATHER))
+    (before,) = await desk.rows(LEDGER)
+    absurd = [
+        foreign(2**31 + 5),
+        foreign(2**31),
+        foreign(2**80),
+        foreign(channel_id=2**63),
+        replace(foreign(), grouped_id=2**70),
+        replace(foreign(), views=2**31),
+        replace(foreign(), reactions={"🔥": -1}),
+        replace(foreign(), posted_at=datetime(9999, 1, 1, tzinfo=UTC)),
+    ]
+    assert [type(outcome) for outcome in await save(absurd)] == [Reject] * len(absurd)
+    (after,) = await desk.rows(LEDGER)
+    assert after == before
+
+
+@pytest.mark.parametrize("number", [5, 40_000, 2**31 - 1])
+async def test_n15_what_others_tell_is_known_and_says_nothing_of_the_newest_id(
+    desk: Desk, save: Save, number: int
+) -> None:
+    """A large one would be proven empty up to it, and the posts that come would be below the cursor."""
+    await desk.save(post(1, WEATHER))
+    (before,) = await desk.rows(LEDGER)
+    assert await save([foreign(number)]) == [Done(note="saved for another producer")]
+    (after,) = await desk.rows(LEDGER)
+    assert (after.newest_id, after.cursor_id, after.captured) == (before.newest_id, before.cursor_id, 2)
+    ledger = await Channels(desk.database).ledger(CHANNEL)
+    assert number in ledger.coverage
+    assert (ledger.captured, ledger.empty, ledger.newest_id) == (2, 0, before.newest_id)
+
+
+async def test_n15_a_post_whose_id_nothing_covers_is_shown_and_no_failure(desk: Desk) -> None:
+    """As a former version saved what others told of."""
+    await desk.save(post(1, WEATHER))
+    await desk.change("UPDATE channels SET coverage = '{}'")
+    ledger = await Channels(desk.database).ledger(CHANNEL)
+    assert (ledger.captured, ledger.empty) == (1, 0)

@@ -178,9 +178,10 @@ def test_coverage_below_the_request_counts_as_known() -> None:
     assert (state.captured, state.empty, state.unknown, state.not_requested) == (13, 0, 0, 7)
 
 
-def test_lesson_13_a_post_without_coverage_is_a_contradiction() -> None:
-    with pytest.raises(ValueError, match="3 posts are captured but only 2 ids"):
-        LedgerState(newest_id=10, requested_from=1, coverage=Coverage.of((1, 3)), captured=3)
+def test_n15_a_post_that_nothing_proves_makes_no_other_id_less_than_empty() -> None:
+    """Another producer told of it; the pages that show the ledger must not fail because of it."""
+    state = LedgerState(newest_id=10, requested_from=1, coverage=Coverage.of((1, 3)), captured=3)
+    assert (state.captured, state.empty, state.unknown) == (3, 0, 8)
 
 
 @pytest.mark.parametrize("newest,requested,captured", [(-1, 1, 0), (5, 0, 0), (5, 1, -1)])

@@ -406,11 +406,14 @@ class Channels:
             row = (await connection.execute(statement, {"id": channel_id})).one()
         return LedgerState(row.newest_id, row.requested_from, Coverage.parse(row.coverage), row.captured)
 
-    async def last_id_before(self, channel_id: int, moment: datetime) -> int:
-        """The newest stored post older than `moment`; 0 when there is none."""
-        statement = text("SELECT max(message_id) FROM posts WHERE channel_id = :id AND posted_at < :moment")
+    async def last_id_before(self, channel_id: int, moment: datetime, *, up_to: int) -> int:
+        """The newest stored post older than `moment`, of the ids up to one; 0 when there is none."""
+        statement = text(
+            "SELECT max(message_id) FROM posts WHERE channel_id = :id AND posted_at < :moment AND message_id <= :up_to"
+        )
+        values = {"id": channel_id, "moment": moment, "up_to": up_to}
         async with self._database.connect() as connection:
-            return int((await connection.execute(statement, {"id": channel_id, "moment": moment})).scalar() or 0)
+            return int((await connection.execute(statement, values)).scalar() or 0)
 
     async def set_status(self, channel_id: int, status: str, *, next_visit_at: datetime | None = None) -> None:
         statement = text(
