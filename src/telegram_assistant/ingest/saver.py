@@ -199,8 +199,7 @@ class Saver:
         if known.is_empty:
             return known
         async with raw_transaction(self._database) as connection:
-            start, stop = known.ranges[0][0], known.ranges[-1][1]
-            return known.subtract(Coverage.of_ids(await posts.ids_between(connection, channel_id, start, stop)))
+            return known.subtract(Coverage.of_ids(await posts.ids_in(connection, channel_id, known)))
 
     async def delete(self, channel_id: int, message_ids: Collection[int]) -> Saved:
         """A live update said that these are gone."""
@@ -208,13 +207,10 @@ class Saver:
         return await self.save(Reading(channel_id=channel_id, posts=(), proven=gone, reached_end=False))
 
     async def _stored(self, connection: Connection, reading: Reading, covered: Coverage) -> dict[int, Stored]:
-        ids = reading.spoken_for
+        ids = covered.intersection(reading.spoken_for)
         if ids.is_empty:
-            return {}
-        start, stop = ids.ranges[0][0], ids.ranges[-1][1]
-        if covered.intersection(Coverage.of((start, stop))).is_empty:
             return {}  # nothing of it was ever read
-        return await posts.stored_between(connection, reading.channel_id, start, stop)
+        return await posts.stored_in(connection, reading.channel_id, ids)
 
     async def _leave_newer(self, connection: Connection, reading: Reading, changes: Changes) -> None:
         """Pages and live updates overtake each other: the old state of a post must not come back."""
