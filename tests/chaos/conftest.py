@@ -37,7 +37,7 @@ from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.faults import Fault
 from telegram_simulator.generate import build_world
 from telegram_simulator.life import Life
-from telegram_simulator.model import Channel
+from telegram_simulator.model import Channel, Ids
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
 
@@ -58,6 +58,7 @@ class Plan:
     pause: tuple[float, float]  # seconds between two kills
     lived: timedelta  # how much of the world's time passes meanwhile
     settle_seconds: float
+    ids: Ids = Ids.DENSE  # how the world numbers its messages
 
     @property
     def seconds(self) -> float:
@@ -86,7 +87,7 @@ def faults(share: float) -> list[Fault]:
 def make_world(plan: Plan) -> World:
     """It begins in the past and lives faster, so that it never gets ahead of the real time."""
     now = datetime.now(UTC) - plan.lived
-    world = build_world(seed=plan.seed, channels=plan.channels, posts=plan.posts, readers=3, now=now)
+    world = build_world(seed=plan.seed, channels=plan.channels, posts=plan.posts, readers=3, now=now, ids=plan.ids)
     for channel in world.channels.values():
         for message in channel.messages.values():
             file = message.file

@@ -175,6 +175,7 @@ def make_world(plan: PipelinePlan, link_host: str) -> World:
         now=now,
         days=HISTORY / timedelta(days=1),
         link_host=link_host,
+        ids=plan.ids,
     )
     for channel in world.channels.values():
         for message in channel.messages.values():

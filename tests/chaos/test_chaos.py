@@ -27,6 +27,7 @@ from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED, stream
 from telegram_assistant.stores.postgres.channels import Channels
+from telegram_simulator.model import Ids
 
 # Classes of conftest.py, which cannot be imported.
 Run = Any
@@ -38,22 +39,25 @@ FILES_AGAIN = 45.0  # seconds
 
 @pytest.mark.e2e
 @pytest.mark.timeout(240)
-async def test_a_little_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture) -> None:
+@pytest.mark.parametrize("ids", list(Ids))
+async def test_a_little_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture, ids: Ids) -> None:
     seed = int(os.environ.get("CHAOS_SEED", "7"))
     plan = make_plan(
-        seed=seed, channels=14, posts=120, kills=9, pause=(1, 5), lived=timedelta(hours=8), settle_seconds=90
+        seed=seed, ids=ids, channels=14, posts=120, kills=9, pause=(1, 5), lived=timedelta(hours=8), settle_seconds=90
     )
     await chaos(await begin(plan), live, end)
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
-async def test_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture) -> None:
+@pytest.mark.parametrize("ids", list(Ids))
+async def test_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture, ids: Ids) -> None:
     """200 channels with 500 posts each that go on posting, two ingest processes, at least 30 kills."""
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10_000))
     scale = float(os.environ.get("CHAOS_SCALE", "1"))
     plan = make_plan(
         seed=seed,
+        ids=ids,
         channels=int(211 * scale),  # one in twenty is private, and none of our accounts is in it
         posts=520,
         kills=32,

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
+from telegram_simulator.model import Ids
 from tests.chaos.conftest import end
 from tests.chaos.pipeline_run import PipelinePlan, PipelineRun, start_run
 from tests.chaos.test_chaos import complete, differing, no_files_wait
@@ -67,6 +68,7 @@ async def begin_pipeline(folder: Path) -> AsyncIterator[Begin]:
 async def test_a_little_chaos_in_the_pipeline(begin_pipeline: Begin) -> None:
     plan = PipelinePlan(
         seed=int(os.environ.get("CHAOS_SEED", "7")),
+        ids=Ids.SPARSE,
         channels=6,
         posts=20,
         kills=6,
@@ -88,6 +90,7 @@ async def test_chaos_in_the_pipeline(begin_pipeline: Begin) -> None:
     scale = float(os.environ.get("CHAOS_SCALE", "1"))
     plan = PipelinePlan(
         seed=int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10_000)),
+        ids=Ids.SPARSE,
         channels=int(40 * scale),
         posts=50,
         kills=24,
