@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import signal
@@ -21,8 +22,10 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.load_roles import Slot, environment
+from faults import s3
 from faults.gate import Gate
 from faults.models import SIZE, ModelServer, model_server
+from faults.s3 import object_store
 from faults.telegram import Telegram, simulated
 from telegram_assistant.access.people import People, system_caller
 from telegram_assistant.domain.access import Role
@@ -38,11 +41,12 @@ from telegram_assistant.stores.redis import open_redis
 from telegram_assistant.stores.sealed import Sealer
 
 SECRET = "of the faults"  # noqa: S105 - of an invented Telegram
-ACCOUNTS = 3
+ACCOUNTS = 3  # at least
+PER_ACCOUNT = 500  # channels that Telegram lets an account join
 ROOM = 6 * 2**30
 ANSWER_SECONDS = 10.0  # that a health page has
 PORTS = {"up": "INGEST_HEALTH_PORT", "ingest": "INGEST_HEALTH_PORT", "worker": "WORKER_HEALTH_PORT", "api": "API_PORT"}
-LAYOUTS: dict[str, tuple[str, ...]] = {"one": ("up",), "apart": ("ingest", "worker", "api")}
+LAYOUTS: dict[str, tuple[str, ...]] = {"one": ("up",), "apart": ("ingest", "worker", "api"), "s3": ("up",)}
 
 CAPTURED = "SELECT count(*) AS posts FROM posts WHERE deleted_at IS NULL"
 UNINDEXED = """
@@ -52,7 +56,7 @@ SELECT count(*) AS posts FROM posts p WHERE p.deleted_at IS NULL AND NOT EXISTS 
 
 MIGRATING = asyncio.Lock()  # Alembic keeps what it does in a global variable
 
-Layout = Literal["one", "apart"]
+Layout = Literal["one", "apart", "s3"]  # s3: one process, and files in an object store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,15 @@ class Size:
     a_second: float = 0.2
     recovery: float = 600.0  # seconds that it has to be well again after a fault
     settings: tuple[tuple[str, str], ...] = ()  # besides the defaults
+
+    @property
+    def accounts(self) -> int:
+        return max(ACCOUNTS, math.ceil(self.channels / PER_ACCOUNT))
+
+    @property
+    def ready_seconds(self) -> float:
+        """For the first visits: an account reads a page a second."""
+        return 240.0 + 2.0 * self.channels / self.accounts
 
 
 @dataclass
@@ -122,6 +135,7 @@ class Installation:
     environment: dict[str, str]
     slots: list[Slot]
     http: httpx.AsyncClient
+    file_gate: Gate | None = None  # of the object store
     accounts: list[str] = field(default_factory=list)  # their ids
 
     @property
@@ -251,9 +265,11 @@ async def _start(size: Size, layout: Layout, folder: Path, stack: AsyncExitStack
     database, redis = open_database(engines.postgres.url), open_redis(engines.valkey.url)
     stack.push_async_callback(database.dispose)
     stack.push_async_callback(redis.aclose)
-    telegram = await stack.enter_async_context(simulated(size.channels, ACCOUNTS, size.a_second))
+    telegram = await stack.enter_async_context(simulated(size.channels, size.accounts, size.a_second))
     models, gate = await stack.enter_async_context(model_server())
     settings = _settings(folder, engines.postgres.url, engines.valkey.url, telegram, gate) | dict(size.settings)
+    file_gate = await stack.enter_async_context(object_store()) if layout == "s3" else None
+    settings |= s3.settings(file_gate) if file_gate else {}
     (folder / "data").mkdir()
     return Installation(
         size=size,
@@ -265,6 +281,7 @@ async def _start(size: Size, layout: Layout, folder: Path, stack: AsyncExitStack
         telegram=telegram,
         models=models,
         model_gate=gate,
+        file_gate=file_gate,
         environment=settings,
         slots=[Slot(role, role, settings, folder) for role in LAYOUTS[layout]],
         accounts=await _prepare(database, telegram),

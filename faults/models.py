@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
@@ -22,10 +23,10 @@ HOST = "127.0.0.1"
 SIZE = 32  # numbers in a vector
 MOST_TAGS = 3
 
-Mode = Literal["well", "garbage", "zeros"]
+Mode = Literal["well", "garbage", "zeros", "negative"]
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """uvicorn without its signal handlers: Ctrl-C is for the run."""
 
     @contextmanager
@@ -38,6 +39,7 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.mode: Mode = "well"
+        self.asked: Counter[str] = Counter()  # how often the same text was sent
         self.app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
@@ -47,11 +49,14 @@ class ModelServer:
 
     async def _chat(self, request: Request) -> Response:
         body = await request.json()
+        text = str(body["messages"][-1]["content"])
+        self.asked[text] += 1
         if self.mode == "garbage":
             return _completion("I had rather talk about the weather.")
-        words = [word for word in body["messages"][-1]["content"].split() if word.isalpha() and len(word) > 5]
+        words = [word for word in text.split() if word.isalpha() and len(word) > 5]
         tags = list(dict.fromkeys(words))[:MOST_TAGS]
-        return _completion(json.dumps({"tags": tags, "topics": [], "entities": [], "language": "en"}))
+        used = -1_000_000 if self.mode == "negative" else 120
+        return _completion(json.dumps({"tags": tags, "topics": [], "entities": [], "language": "en"}), used)
 
     async def _embeddings(self, request: Request) -> Response:
         texts = (await request.json())["input"]
@@ -66,9 +71,9 @@ class ModelServer:
         return [round(byte / 128 - 1, 3) for byte in sha256(text.encode()).digest()[:SIZE]]
 
 
-def _completion(text: str) -> Response:
+def _completion(text: str, used: int = 120) -> Response:
     message = {"role": "assistant", "content": text}
-    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    usage = {"prompt_tokens": used - 20, "completion_tokens": 20, "total_tokens": used}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
     return JSONResponse({"id": "x", "object": "chat.completion", "choices": choices, "usage": usage})
 
@@ -77,7 +82,7 @@ def _completion(text: str) -> Response:
 async def model_server() -> AsyncIterator[tuple[ModelServer, Gate]]:
     """The server, and the gate that it is reached by."""
     models = ModelServer()
-    server = _Server(uvicorn.Config(models.app, log_level="critical", lifespan="off", ws="none"))
+    server = QuietServer(uvicorn.Config(models.app, log_level="critical", lifespan="off", ws="none"))
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         serving = asyncio.ensure_future(server.serve(sockets=[listener]))

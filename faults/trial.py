@@ -20,7 +20,6 @@ from faults.state import Losses, index_losses, losses
 
 EVERY = 1.0  # seconds between two looks
 CALM_LOOKS = 3  # in a row
-READY_SECONDS = 240.0
 LATER = 45.0  # seconds beyond its limit that a fault is still watched, to say how late it was noticed
 
 
@@ -33,6 +32,7 @@ class Scope(StrEnum):
     INDEX = "index"
     CHANNEL = "channel"
     NOTHING = "nothing"  # it is mended by the system itself before a person could do anything
+    QUIET = "quiet"  # nothing is broken, and nothing may be said
 
 
 LIMITS: dict[Scope, float | None] = {
@@ -42,6 +42,7 @@ LIMITS: dict[Scope, float | None] = {
     Scope.INDEX: 300.0,
     Scope.CHANNEL: 600.0,  # twice the promise of a channel of this world
     Scope.NOTHING: None,
+    Scope.QUIET: None,
 }
 
 # Channels whose ledger is not whole up to where they were read (G1).
@@ -51,7 +52,7 @@ AND NOT coverage @> int8range(least(coalesce(requested_from, cursor_id), cursor_
 """
 
 Break: TypeAlias = Callable[[Installation], AbstractAsyncContextManager[None]]
-Notice: TypeAlias = Callable[[Installation], Awaitable[str | None]]
+Notice: TypeAlias = Callable[[Installation], Awaitable[str | None]]  # a sentence, or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,7 @@ class Fault:
     lasts: float = 0.0  # seconds at least, noticed or not
     indexes: bool = False  # whether the indexes themselves are compared afterwards
     notice: Notice | None = None  # in place of a sentence on the health page
+    proof: Notice | None = None  # afterwards: what is wrong in spite of all
     quick: bool = False  # also a test of `make test`
     replaced: bool = False  # the installation is not used again afterwards
 
@@ -162,7 +164,7 @@ async def until_well(lane: Installation, seconds: float) -> tuple[float | None, 
 
 async def ready(lane: Installation) -> None:
     """Wait until faults may be put into it."""
-    _, wrong = await until_well(lane, READY_SECONDS)
+    _, wrong = await until_well(lane, lane.size.ready_seconds)
     if wrong:
         raise RuntimeError(f"it was not well before any fault: {'; '.join(wrong)}")
 
@@ -176,6 +178,10 @@ async def tried(lane: Installation, fault: Fault) -> Outcome:
             await _notice(lane, outcome)
         outcome.recovered, outcome.left = await until_well(lane, lane.size.recovery)
         outcome.losses = await losses(lane)
+        if fault.proof is not None:
+            outcome.error = await fault.proof(lane) or ""
+        if fault.scope is Scope.QUIET and outcome.said:
+            outcome.error = f"an alarm: {outcome.said}"
         if fault.indexes and outcome.recovered is not None:
             outcome.losses += await index_losses(lane)
     except Exception as exc:  # noqa: BLE001 - a fault that cannot be tried is a red line, and the others go on
@@ -190,7 +196,7 @@ async def _notice(lane: Installation, outcome: Outcome) -> None:
     patience = (fault.limit or 0.0) + LATER if fault.limit is not None else fault.lasts
     while (passed := monotonic() - began) < patience:
         if outcome.noticed is None and (sentence := await said(lane, fault)):
-            outcome.noticed, outcome.said = monotonic() - began, sentence
+            outcome.noticed, outcome.said = monotonic() - began, sentence.replace(str(lane.folder), "…")
         if outcome.noticed is not None and passed >= fault.lasts:
             return
         await asyncio.sleep(EVERY)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from faults.catalogue import clocks, engines, pipeline, processes, telegram
+from faults.catalogue import clocks, engines, pipeline, processes, quiet, telegram
 from faults.trial import Fault
 
-ALL: tuple[Fault, ...] = (*telegram.FAULTS, *engines.FAULTS, *pipeline.FAULTS, *processes.FAULTS, *clocks.FAULTS)
+ALL: tuple[Fault, ...] = (
+    *telegram.FAULTS,
+    *engines.FAULTS,
+    *pipeline.FAULTS,
+    *processes.FAULTS,
+    *clocks.FAULTS,
+    *quiet.FAULTS,
+)

@@ -166,6 +166,17 @@ async def no_place_for_files(lane: Installation) -> AsyncIterator[None]:
     shutil.move(lane.data / "media.away", media)
 
 
+@asynccontextmanager
+async def silent_object_store(lane: Installation) -> AsyncIterator[None]:
+    if lane.file_gate is None:
+        raise RuntimeError("this installation keeps its files in a folder")
+    lane.file_gate.silence()
+    for channel in lane.telegram.channels[:3]:
+        lane.telegram.post(channel, with_file=True)
+    yield
+    await lane.file_gate.open()
+
+
 LIVE_ONLY = "NEW.last_parsed_at IS DISTINCT FROM OLD.last_parsed_at AND NEW.coverage IS DISTINCT FROM OLD.coverage"
 
 FAULTS = (
@@ -203,5 +214,13 @@ FAULTS = (
         scope=Scope.STAGE,
         broken=no_place_for_files,
         says="media|file",
+    ),
+    Fault(
+        name="The object store answers nothing",
+        mark="N32",
+        scope=Scope.STAGE,
+        broken=silent_object_store,
+        says="media|file|s3",
+        layout="s3",
     ),
 )

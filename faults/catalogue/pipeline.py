@@ -19,6 +19,7 @@ from telegram_assistant.names import POSTS_PARSED, stream
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 MODELS = "model|tagging|embed|indexing|openai"
+MOST_ASKED = 4
 ABSURD_ID = 2**31 + 5
 
 
@@ -136,7 +137,29 @@ async def tags_lost(lane: Installation) -> AsyncIterator[None]:
     yield
 
 
+async def asked_too_often(lane: Installation) -> str | None:
+    """A text is paid for once, or a few times where an answer was lost."""
+    most = max(lane.models.asked.values(), default=0)
+    return f"the same text was sent to the model {most} times" if most > MOST_ASKED else None
+
+
+@asynccontextmanager
+async def model_counts_backwards(lane: Installation) -> AsyncIterator[None]:
+    lane.models.asked.clear()
+    lane.models.mode = "negative"
+    yield
+    lane.models.mode = "well"
+
+
 FAULTS = (
+    Fault(
+        name="The model server counts a negative number of tokens",
+        mark="N18",
+        scope=Scope.NOTHING,
+        broken=model_counts_backwards,
+        lasts=60,
+        proof=asked_too_often,
+    ),
     Fault(name="The model server is gone", scope=Scope.STAGE, broken=models_gone, says=MODELS),
     Fault(name="The model server answers nothing", scope=Scope.STAGE, broken=models_silent, says=MODELS),
     Fault(
