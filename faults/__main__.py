@@ -12,7 +12,7 @@ from pathlib import Path
 
 from faults.catalogue import ALL
 from faults.installation import Size
-from faults.lanes import run_lanes
+from faults.lanes import Run, run_lanes
 from faults.report import save, shown
 
 
@@ -42,11 +42,16 @@ async def main(argv: Sequence[str]) -> int:
         if me is not None:
             asyncio.get_running_loop().add_signal_handler(number, me.cancel)
     size = Size(channels=said.channels, recovery=said.recovery)
-    run = await run_lanes(chosen, size, lanes=said.lanes, where=said.where)
+    run = Run(size)
+    try:
+        await run_lanes(run, chosen, lanes=said.lanes, where=said.where)
+    except asyncio.CancelledError:
+        print("Interrupted: this is what is known so far.")
+    run.outcomes.sort(key=lambda outcome: chosen.index(outcome.fault))
     print(shown(run))
     if said.write:
         save(run)
-    return 0 if run.good else 1
+    return 0 if run.good and len(run.outcomes) == len(chosen) else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
 
 from faults.installation import LAYOUTS, Installation, Layout, Size, installed
 from faults.state import Losses, index_losses
@@ -22,20 +21,23 @@ class Run:
     """All outcomes, in the order of the catalogue."""
 
     size: Size
-    began: datetime
-    seconds: float = 0.0
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
     outcomes: list[Outcome] = field(default_factory=list)
     indexes: Losses = field(default_factory=lambda: Losses(0, 0, 0))  # of all lanes at their end
 
     failures: list[str] = field(default_factory=list)  # of installations, not of faults
 
     @property
+    def seconds(self) -> float:
+        return (datetime.now(UTC) - self.began).total_seconds()
+
+    @property
     def good(self) -> bool:
         return all(outcome.good for outcome in self.outcomes) and not self.indexes and not self.failures
 
 
-async def run_lanes(faults: Sequence[Fault], size: Size, *, lanes: int, where: Path | None = None) -> Run:
-    run, began = Run(size, datetime.now(UTC)), monotonic()
+async def run_lanes(run: Run, faults: Sequence[Fault], *, lanes: int, where: Path | None = None) -> None:
+    """Try them all; what is known stands in `run` at any moment."""
     waiting: dict[Layout, deque[Fault]] = {layout: deque() for layout in LAYOUTS}  # type: ignore[misc]
     for fault in faults:
         waiting[fault.layout].append(fault)
@@ -45,10 +47,6 @@ async def run_lanes(faults: Sequence[Fault], size: Size, *, lanes: int, where: P
             for number in range(count):
                 await asyncio.sleep(0 if number == 0 else 5)  # starting costs most
                 group.create_task(_lane(run, layout, waiting[layout], where))
-    places = {fault.name: place for place, fault in enumerate(faults)}
-    run.outcomes.sort(key=lambda outcome: places[outcome.fault.name])
-    run.seconds = monotonic() - began
-    return run
 
 
 def _shares(waiting: dict[Layout, int], lanes: int) -> dict[Layout, int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import md5
 from urllib.parse import unquote
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 import uvicorn
 from starlette.applications import Starlette
@@ -21,6 +22,7 @@ from faults.models import QuietServer
 
 DATE = "Mon, 16 Nov 2026 00:00:00 GMT"
 BUCKET = "files"
+KEY = re.compile(r"<Key>([^<]*)</Key>")
 
 
 class Bucket:
@@ -32,6 +34,7 @@ class Bucket:
         self.app = Starlette(
             routes=[
                 Route(f"/{BUCKET}", self._list, methods=["GET"]),
+                Route(f"/{BUCKET}", self._delete, methods=["POST"]),
                 Route(f"/{BUCKET}/{{key:path}}", self._object, methods=methods),
             ]
         )
@@ -46,6 +49,14 @@ class Bucket:
         )
         body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>"
         return Response(body, media_type="application/xml")
+
+    async def _delete(self, request: Request) -> Response:
+        """Several at once."""
+        keys = KEY.findall((await request.body()).decode())
+        for key in keys:
+            self.objects.pop(unescape(key), None)
+        told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        return Response(f"<DeleteResult>{told}</DeleteResult>", media_type="application/xml")
 
     async def _object(self, request: Request) -> Response:
         key = request.path_params["key"]
