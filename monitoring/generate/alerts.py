@@ -266,7 +266,7 @@ PIPELINE = (
     ),
     Alert(
         name="WorkersDying",
-        expr="sum by (worker) (increase(worker_deaths_total[15m])) > 3",
+        expr='sum by (worker) (increase(worker_deaths_total{worker!="page_reader"}[15m])) > 3',
         lasts="0s",
         severity="ticket",
         summary="Processes of {{ $labels.worker }} die again and again",

@@ -252,7 +252,7 @@ PIPELINE = Dashboard(
             "Bytes of pages and readers lost",
             "Over the wire per second, and reader processes that a page killed in the last hour.",
             Query("sum(rate(crawl_bytes_total[5m]))", "bytes"),
-            by("reason", "increase(crawl_readers_lost_total[1h])", legend="lost: {{reason}}"),
+            by("reason", 'increase(worker_deaths_total{worker="page_reader"}[1h])', legend="lost: {{reason}}"),
         ),
         panel("Engines", "1 while an engine answers.", by("engine", "engine_up", how="min"), kind="stat"),
         panel(

@@ -199,13 +199,13 @@ CRAWL_SECONDS = Histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40),
     registry=REGISTRY,
 )
-CRAWL_READERS_LOST = Counter(
-    "crawl_readers_lost_total", "Reader processes that a page killed", ["reason"], registry=REGISTRY
-)
 
 # Vision
 WORKER_DEATHS = Counter(
-    "worker_deaths_total", "Worker processes that died or took too long", ["worker", "reason"], registry=REGISTRY
+    "worker_deaths_total",
+    "Worker processes that were lost",
+    ["worker", "reason"],
+    registry=REGISTRY,
 )
 VISION_BUDGET_SPENT = Gauge(
     "vision_budget_spent_tokens",
@@ -275,7 +275,7 @@ _begin(AUDIT_DISAGREEMENTS, ("missing", "edited", "deleted"))
 _begin(LIVE_UPDATES, ("NewPost", "Deleted", "Interrupted"))
 _begin(MEDIA_FILES, ("stored", "adopted", "skipped", "postponed", "retried", "failed"))
 _begin(CRAWL_PAGES, ("read", "unchanged", "retry", "skip", "reject"))
-_begin(CRAWL_READERS_LOST, ("timeout", "crash", "nonsense"))
+_begin(WORKER_DEATHS, ("page_reader",), ("not_started", "too_slow", "died", "nonsense"))
 _begin(VISION_BUDGET_REFUSED, ("tokens", "busy", "redis"))
 _begin(MODEL_BUDGET_REFUSED, ("tokens", "redis"))
 _begin(SWEPT, ("remaining", "untagged", "unindexed", "unread", "unseen", "not_retagged", "unassembled"))

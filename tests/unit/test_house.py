@@ -83,6 +83,22 @@ def test_the_environment_is_read_by_the_settings_only() -> None:
     assert found(MODULES, reading, rf"{ASSISTANT}/config\.py") == []
 
 
+def test_n21_processes_are_started_in_one_place() -> None:
+    """LESSONS 36: the least careful of three ways got the strangers' files."""
+    starting = re.compile(
+        r"asyncio\.create_subprocess_\w+|\w*loop\.subprocess_\w+|os\.(fork\w*|spawn\w+|exec[lv]\w*|posix_spawnp?|system|popen)"
+        r"|subprocess\.(Popen|run|call|check_\w+|getoutput|getstatusoutput)"
+    )
+
+    def starts(node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and bool(starting.fullmatch(ast.unparse(node.func)))
+
+    assert found(MODULES, starts, rf"{ASSISTANT}/processes/starting\.py") == []
+    roads = ("multiprocessing", "concurrent.futures.ProcessPoolExecutor", "pty", "subprocess.Popen", "subprocess.run")
+    strays = [module.name for module in MODULES for name, _ in module.imports() if name.startswith(roads)]
+    assert strays == []
+
+
 def test_telethon_is_imported_at_the_edge_only() -> None:
     """STYLE 3: its types and errors become ours in one place."""
     importers = {

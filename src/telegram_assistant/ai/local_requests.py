@@ -1,15 +1,12 @@
-"""What is said between us and the worker process that has the local models: frames of MessagePack, length first."""
+"""What is said between us and the worker process that has the local models, in MessagePack."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from telegram_assistant.domain.understanding import Answer, Passage, Tagged
 
-HEADER = 4  # bytes of a frame's length
-LARGEST_FRAME = 64 * 2**20
+LARGEST_ANSWER = 64 * 2**20
 
 
 class TagText(msgspec.Struct, tag=True):
@@ -32,9 +29,8 @@ class AnswerQuestion(msgspec.Struct, tag=True):
 
 
 class Call(msgspec.Struct):
-    """A request with its number: an answer that nobody waits for any more is told by it."""
+    """One request."""
 
-    number: int
     request: TagText | EmbedTexts | AnswerQuestion
 
 
@@ -64,13 +60,6 @@ class Failure(msgspec.Struct, tag=True):
 
 
 class Outcome(msgspec.Struct):
-    """The answer to the call of that number."""
+    """The answer to a call."""
 
-    number: int
     result: Vectors | TagsFound | AnswerFound | Failure
-
-
-def framed(message: Any) -> bytes:
-    """A message as bytes to write."""
-    body = msgspec.msgpack.encode(message)
-    return len(body).to_bytes(HEADER, "big") + body

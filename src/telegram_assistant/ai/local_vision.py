@@ -9,13 +9,13 @@ import msgspec
 from telegram_assistant.ai.abilities import Identity, Picture
 from telegram_assistant.ai.ocr import WANTED, TrainedData
 from telegram_assistant.ai.vision_jobs import Job, Report
-from telegram_assistant.ai.worker import Worker
 from telegram_assistant.domain.pictures import Fingerprint
 from telegram_assistant.domain.understanding import Seen
 from telegram_assistant.errors import Fatal, Retry, Skip
+from telegram_assistant.processes.starting import our_module
+from telegram_assistant.processes.worker import Worker
 
 RULES = "pictures-1"  # of the measures and of domain.picture_kinds; another number makes other results
-MODULE = "telegram_assistant.ai.vision_worker"
 
 
 class LocalVision:
@@ -31,7 +31,7 @@ class LocalVision:
         self._data = data
         self._nsfw = nsfw
         self._read_limit = read_limit
-        self._worker = Worker(MODULE, limit=limit)
+        self._worker = Worker("vision_worker", our_module("telegram_assistant.ai.vision_worker"), limit=limit)
         # Languages belong to the model's name: where trained data is added later, results are made anew.
         parts = [RULES, *sorted(self._data.languages if self._data else ()), *(["nsfw"] if nsfw else [])]
         self._identity = Identity("local", "+".join(parts))

@@ -1,30 +1,28 @@
-"""The worker process: loads the local models, then answers calls on stdin until it is closed.
+"""The worker process: loads the local models, then answers calls.
 
-`python -m telegram_assistant.ai.local_worker [TOPICS_FILE]`. It ends with whoever started it, however that one ended.
+`python -m telegram_assistant.ai.local_worker [TOPICS_FILE]`.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from telegram_assistant.ai.local_engine import Engine
-from telegram_assistant.ai.local_requests import HEADER, AnswerFound, Call, Failure, Outcome, TagsFound, Vectors, framed
+from telegram_assistant.ai.local_requests import AnswerFound, Call, Failure, Outcome, TagsFound, Vectors
 from telegram_assistant.ai.taxonomy import load_taxonomy
+from telegram_assistant.processes.serving import Work, serve
+
+MEGABYTES = 4096
 
 
-def serve(engine: Engine, calls: BinaryIO, outcomes: BinaryIO) -> None:
-    """Answer until the calls end."""
+def open_models() -> Work:
+    engine = Engine(load_taxonomy(Path(sys.argv[1]) if len(sys.argv) > 1 else None))
     decoder = msgspec.msgpack.Decoder(Call)
-    while len(header := calls.read(HEADER)) == HEADER:
-        call = decoder.decode(calls.read(int.from_bytes(header, "big")))
-        outcomes.write(framed(Outcome(call.number, _result(engine, call))))
-        outcomes.flush()
+    return lambda request: msgspec.msgpack.encode(Outcome(_result(engine, decoder.decode(request))))
 
 
 def _result(engine: Engine, call: Call) -> Vectors | TagsFound | AnswerFound | Failure:
@@ -34,15 +32,5 @@ def _result(engine: Engine, call: Call) -> Vectors | TagsFound | AnswerFound | F
         return Failure(f"{type(exc).__name__}: {exc}", traceback.format_exc())
 
 
-def main() -> None:
-    # Answers have a channel of their own, so that a library that prints cannot break them.
-    outcomes = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    engine = Engine(load_taxonomy(Path(sys.argv[1]) if len(sys.argv) > 1 else None))
-    outcomes.write(framed(Outcome(0, Vectors([]))))  # ready
-    outcomes.flush()
-    serve(engine, sys.stdin.buffer, outcomes)
-
-
 if __name__ == "__main__":
-    main()
+    serve(open_models, megabytes=MEGABYTES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from telegram_assistant.ai.worker import Worker
 from telegram_assistant.errors import Skip
+from telegram_assistant.processes.starting import our_module
+from telegram_assistant.processes.worker import Worker
 
 PICTURE, NO_PICTURE = b"+", b"-"  # how an answer of the worker begins
 _LIMIT = 30.0  # seconds for one picture
@@ -13,7 +14,7 @@ class Shrinker:
     """Starts with the first picture."""
 
     def __init__(self) -> None:
-        self._worker = Worker("telegram_assistant.ai.shrink_worker", limit=_LIMIT)
+        self._worker = Worker("shrink_worker", our_module("telegram_assistant.ai.shrink_worker"), limit=_LIMIT)
 
     async def shrunk(self, content: bytes) -> bytes:
         """A JPEG. Raises Skip for what is no picture."""

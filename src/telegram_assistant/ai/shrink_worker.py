@@ -1,25 +1,21 @@
 """The process that makes a stranger's picture small and plain before another company sees it.
 
-Files come in on stdin and JPEGs leave on stdout, four bytes of length first; an answer's first byte says whether it is
-a picture or the reason why there is none.
+An answer's first byte says whether it is a picture or the reason why there is none.
 """
 
 from __future__ import annotations
 
-import os
-import resource
-import sys
 from collections.abc import Callable
 from io import BytesIO
-from typing import BinaryIO
 
 from PIL import Image
 
 from telegram_assistant.ai.decode import decode
 from telegram_assistant.ai.shrink import NO_PICTURE, PICTURE
 from telegram_assistant.errors import Skip
+from telegram_assistant.processes.serving import Work, serve
 
-MOST_MEMORY = 2 * 2**30
+MEGABYTES = 2048
 LONGER_SIDE = 1280  # pixels: what vision models look at, and pay for, anyway
 
 
@@ -32,26 +28,21 @@ def shrunk(content: bytes) -> bytes:
     return out.getvalue()
 
 
-def serve(files: BinaryIO, answers: BinaryIO, make: Callable[[bytes], bytes]) -> None:
-    while len(header := files.read(4)) == 4:
-        content = files.read(int.from_bytes(header, "big"))
-        try:
-            answer = PICTURE + make(content)
-        except Skip as exc:
-            answer = NO_PICTURE + str(exc).encode()
-        except MemoryError:
-            answer = NO_PICTURE + b"the picture needs more memory than it may have"
-        answers.write(len(answer).to_bytes(4, "big") + answer)
-        answers.flush()
-
-
 def run(make: Callable[[bytes], bytes]) -> None:
-    """Answer until stdin ends: with what `make` makes of a request, or why it raised Skip."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not mix with the answers
-    serve(sys.stdin.buffer, answers, make)
+    """Answer with what `make` makes of a request, or why it raised Skip."""
+    serve(lambda: _or_reason(make), megabytes=MEGABYTES)
+
+
+def _or_reason(make: Callable[[bytes], bytes]) -> Work:
+    def work(request: bytes) -> bytes:
+        try:
+            return PICTURE + make(request)
+        except Skip as exc:
+            return NO_PICTURE + str(exc).encode()
+        except MemoryError:
+            return NO_PICTURE + b"the picture needs more memory than it may have"
+
+    return work
 
 
 if __name__ == "__main__":

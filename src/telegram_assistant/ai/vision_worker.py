@@ -1,17 +1,9 @@
-"""The process that looks at pictures: what a stranger's file does to native code, it does here.
-
-Jobs come in on stdin and answers leave on stdout, each as four bytes of length and MessagePack. The end of stdin, which
-is also what a killed parent leaves behind, ends it.
-"""
+"""The process that looks at pictures: what a stranger's file does to native code, it does here."""
 
 from __future__ import annotations
 
-import os
-import resource
-import sys
 from functools import cache
 from time import perf_counter
-from typing import BinaryIO
 
 import msgspec
 
@@ -23,26 +15,14 @@ from telegram_assistant.ai.vision_jobs import Job, Report
 from telegram_assistant.domain.picture_kinds import classify, labels
 from telegram_assistant.domain.understanding import Classification, Seen, Usage
 from telegram_assistant.errors import Fatal, Skip
+from telegram_assistant.processes.serving import serve
 
-MOST_MEMORY = 2 * 2**30  # bytes of data; what needs more fails in here, and not the machine
+MEGABYTES = 2048
 UNREAD = "unread"  # the label of a picture that took too long to read
 
 
-def main() -> None:
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not mix with the answers
-    serve(sys.stdin.buffer, answers)
-
-
-def serve(jobs: BinaryIO, answers: BinaryIO) -> None:
-    """One job after the other, until there are no more."""
-    while len(header := jobs.read(4)) == 4:
-        body = jobs.read(int.from_bytes(header, "big"))
-        answer = msgspec.msgpack.encode(work(msgspec.msgpack.decode(body, type=Job)))
-        answers.write(len(answer).to_bytes(4, "big") + answer)
-        answers.flush()
+def answer(request: bytes) -> bytes:
+    return msgspec.msgpack.encode(work(msgspec.msgpack.decode(request, type=Job)))
 
 
 def work(job: Job) -> Report:
@@ -90,4 +70,4 @@ def _nsfw() -> NsfwModel:
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda: answer, megabytes=MEGABYTES)

@@ -34,7 +34,7 @@ def open_engine() -> Engine:
 def warmed_up(engine: Engine) -> Engine:
     """What libraries load at their first page must not count as that page's time."""
     page = f"<html><body><article><p>{'A sentence that is long enough to be read. ' * 9}</p></article></body></html>"
-    engine(Job(url="http://example.com/", kind="text/html", charset="", longest=1000, seconds=60), page.encode())
+    engine(Job(url="http://example.com/", kind="text/html", charset="", longest=1000), page.encode())
     return engine
 
 

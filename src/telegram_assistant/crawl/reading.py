@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
-SIZES = struct.Struct("!II")  # of a job and of its body
-SIZE = struct.Struct("!I")  # of an answer; 0: ready to begin
 LONGEST_ANSWER = 4 * 2**20
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A page to take apart; its body follows as bytes."""
+    """A page to take apart; its body comes beside it."""
 
     url: str
     kind: str  # media type
     charset: str  # as the server says; may be empty or wrong
     longest: int  # characters of text that are kept
-    seconds: float  # of processor time, after which the process gives up by itself
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,21 +1,19 @@
 """A process that takes pages apart for `pool`, one after another, and may be killed at any moment.
 
-It inherits no environment, so no secret is near the HTML of strangers; it ends when its parent's pipe closes.
+`python -m telegram_assistant.crawl.worker ENGINE MEGABYTES`.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import os
-import resource
 import sys
 import warnings
-from typing import BinaryIO
 
 import msgspec
 
-from telegram_assistant.crawl.reading import SIZE, SIZES, Engine, Job
+from telegram_assistant.crawl.reading import Engine, Job
+from telegram_assistant.processes.serving import Work, serve
 
 ENGINES = {
     "trafilatura": "telegram_assistant.crawl.extract",
@@ -23,51 +21,16 @@ ENGINES = {
 }
 
 
-def serve(engine: Engine, jobs: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until nobody asks any more. An exception ends the process: the parent tells why and starts another."""
-    _send(answers, b"")
-    while len(sizes := jobs.read(SIZES.size)) == SIZES.size:
-        job_size, body_size = SIZES.unpack(sizes)
-        job = msgspec.json.decode(jobs.read(job_size), type=Job)
-        body = jobs.read(body_size)
-        limit_processor(job.seconds)
-        _send(answers, msgspec.json.encode(engine(job, body)))
+def work_of(engine: Engine) -> Work:
+    decoder = msgspec.msgpack.Decoder(tuple[Job, bytes])
+    return lambda request: msgspec.msgpack.encode(engine(*decoder.decode(request)))
 
 
-def limit_processor(seconds: float) -> None:
-    """So that an endless page ends even if our parent is gone."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    end = int(used.ru_utime + used.ru_stime + seconds) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
-
-
-def limit_memory(megabytes: int) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (megabytes * 2**20, megabytes * 2**20))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def private_pipe() -> BinaryIO:
-    """The answers' own way out: what libraries print must not get between them, so it goes to stderr."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return answers
-
-
-def main() -> None:
-    """`python -m telegram_assistant.crawl.worker ENGINE MEGABYTES`."""
-    name, megabytes = sys.argv[1], int(sys.argv[2])
-    answers = private_pipe()
+def open_engine() -> Work:
     logging.disable(logging.CRITICAL)  # libraries complain about each odd page
     warnings.simplefilter("ignore")
-    limit_memory(megabytes)
-    engine: Engine = importlib.import_module(ENGINES[name]).open_engine()
-    serve(engine, sys.stdin.buffer, answers)
-
-
-def _send(answers: BinaryIO, content: bytes) -> None:
-    answers.write(SIZE.pack(len(content)) + content)
-    answers.flush()
+    return work_of(importlib.import_module(ENGINES[sys.argv[1]]).open_engine())
 
 
 if __name__ == "__main__":
-    main()
+    serve(open_engine, megabytes=int(sys.argv[2]))

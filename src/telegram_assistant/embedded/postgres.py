@@ -23,8 +23,9 @@ from urllib.parse import quote
 import asyncpg
 
 from telegram_assistant.embedded.folder import DataFolder, explain_full_disk, explain_os_error
-from telegram_assistant.embedded.process import Child, as_user, die_with_parent, end_leftover, free_port
+from telegram_assistant.embedded.process import Child, end_leftover, free_port
 from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.processes.starting import start
 
 USER = "tga"
 COMMON_HOME = Path("/var/lib/telegram-assistant")
@@ -146,17 +147,13 @@ class EmbeddedPostgres:
         draft.rename(home)
 
     async def _initdb(self, draft: Path, password: Path, programs: Path) -> tuple[int | None, str]:
-        initdb = await asyncio.create_subprocess_exec(
-            str(programs / "bin" / "initdb"),
-            *("-D", str(draft), "-U", USER, "--pwfile", str(password), "--auth=scram-sha-256", "--encoding=UTF8"),
-            *("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-locale", "--no-instructions"),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd="/",
-            start_new_session=True,
-            preexec_fn=die_with_parent(signal.SIGKILL),
-            **as_user(self._user),
+        command = (
+            *(str(programs / "bin" / "initdb"), "-D", str(draft), "-U", USER, "--pwfile", str(password)),
+            *("--auth=scram-sha-256", "--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
+            *("--no-locale", "--no-instructions"),
         )
+        out, both = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+        initdb = await start(command, user=self._user, cwd="/", stdout=out, stderr=both)
         try:
             output = (await initdb.communicate())[0].decode(errors="replace")
         finally:

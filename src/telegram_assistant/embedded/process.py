@@ -1,21 +1,18 @@
-"""A child process that never outlives us: a session of its own, so that Ctrl-C is ours, and a parent-death signal."""
+"""An engine's process with its log file, and what a killed start left behind."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import socket
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from telegram_assistant.errors import Fatal
+from telegram_assistant.processes.starting import start
 
-PR_SET_PDEATHSIG = 1
 LOG_LIMIT = 10 * 2**20
 
 
@@ -36,22 +33,18 @@ class Child:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
-    async def start(
-        self, command: Sequence[str], *, user: int | None = None, env: Mapping[str, str] | None = None
-    ) -> None:
+    async def start(self, command: Sequence[str], *, user: int | None = None) -> None:
         if self.log_path.exists() and self.log_path.stat().st_size > LOG_LIMIT:
             self.log_path.replace(self.log_path.with_suffix(".log.1"))
         with self.log_path.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *command,
+            self._process = await start(
+                command,
+                user=user,
+                end_with=self._stop_signals[0],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",  # a user of its own may not be able to enter ours
-                env=None if env is None else dict(env),
-                start_new_session=True,
-                preexec_fn=die_with_parent(self._stop_signals[0]),
-                **as_user(user),
             )
 
     async def wait(self) -> int:
@@ -76,25 +69,6 @@ class Child:
             line for line in lines if any(word in line for word in ("FATAL", "PANIC", "ERROR", "error", "Fatal"))
         ]
         return (telling or lines or ["nothing in its log"])[-1].strip()
-
-
-def as_user(user: int | None) -> dict[str, Any]:
-    return {} if user is None else {"user": user, "group": user, "extra_groups": []}
-
-
-def die_with_parent(with_signal: signal.Signals) -> Callable[[], None] | None:
-    """Ask Linux to signal the child when we are gone, even by kill -9. Elsewhere the next start finds what is left."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork: only the call itself happens in the child
-    parent = os.getpid()
-
-    def set_signal() -> None:
-        prctl(PR_SET_PDEATHSIG, with_signal)
-        if os.getppid() != parent:  # we died before the request was in place
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return set_signal
 
 
 async def end_leftover(pid_file: Path, mark: str, with_signal: signal.Signals, *, patience: float = 10.0) -> None:
@@ -127,7 +101,7 @@ async def command_line(pid: int) -> str:
         except OSError:
             return ""
         return raw.replace(b"\0", b" ").decode(errors="replace")
-    ps = await asyncio.create_subprocess_exec("ps", "-o", "command=", "-p", str(pid), stdout=asyncio.subprocess.PIPE)
+    ps = await start(("ps", "-o", "command=", "-p", str(pid)), stdout=asyncio.subprocess.PIPE)
     out, _ = await ps.communicate()
     return out.decode(errors="replace")
 

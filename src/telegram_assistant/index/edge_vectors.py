@@ -7,9 +7,7 @@ a search graph is built in a process beside, and takes over when it is ready; un
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +20,7 @@ from telegram_assistant.index.edge_tenant import Build, EdgeTenant
 from telegram_assistant.index.owner import Owner
 from telegram_assistant.index.vectors import Found, Model, Point, Where
 from telegram_assistant.log import get_logger
+from telegram_assistant.processes.starting import our_module, start_in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,8 +136,8 @@ class EdgeVectors:
             self._builds.append(self._builder.submit(self._build, tenant, build))
 
     def _build(self, tenant: EdgeTenant, build: Build) -> None:
-        command = [sys.executable, "-m", "telegram_assistant.index.edge_build", str(build.folder), str(os.getpid())]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:  # noqa: S603 - ours
+        command = our_module("telegram_assistant.index.edge_build", str(build.folder))
+        with start_in_thread(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             self._process = process
             if self._closing:
                 process.kill()

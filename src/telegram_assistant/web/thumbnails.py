@@ -9,8 +9,9 @@ import asyncio
 from collections import OrderedDict
 
 from telegram_assistant.ai.shrink import PICTURE
-from telegram_assistant.ai.worker import Worker
 from telegram_assistant.errors import Skip
+from telegram_assistant.processes.starting import our_module
+from telegram_assistant.processes.worker import Worker
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.post_files import KeptFile
 
@@ -25,7 +26,7 @@ class Thumbnails:
     def __init__(self, media: MediaStore, *, most_kept: int = MOST_KEPT) -> None:
         self._media = media
         self._most_kept = most_kept
-        self._worker = Worker("telegram_assistant.web.thumbnail_worker", limit=_LIMIT)
+        self._worker = Worker("thumbnail_worker", our_module("telegram_assistant.web.thumbnail_worker"), limit=_LIMIT)
         self._turn = asyncio.Lock()  # whoever waits for the same picture finds it made
         self._kept: OrderedDict[tuple[str, int], bytes | str] = OrderedDict()
         self._size = 0

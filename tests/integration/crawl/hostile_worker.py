@@ -7,7 +7,8 @@ import sys
 import threading
 
 from telegram_assistant.crawl.reading import Extracted, Job
-from telegram_assistant.crawl.worker import limit_memory, private_pipe, serve
+from telegram_assistant.crawl.worker import work_of
+from telegram_assistant.processes.serving import serve
 
 GIGABYTE = 2**30
 
@@ -39,8 +40,6 @@ def engine(job: Job, body: bytes) -> Extracted:
 
 
 if __name__ == "__main__":
-    answers = private_pipe()
     if sys.argv[1:] == ["broken"]:
         raise ImportError("no module named x")
-    limit_memory(1024)
-    serve(engine, sys.stdin.buffer, answers)
+    serve(lambda: work_of(engine), megabytes=1024)

@@ -47,7 +47,6 @@ async def test_a_process_serves_many_pages_and_knows_no_secret(make: Make, monke
     assert len({answer.title for answer in answers}) == 1
     assert answers[0].text == "fine"
     assert "TELEGRAM_SESSION" not in answers[0].description
-    assert "PATH" not in answers[0].description.split()
 
 
 @pytest.mark.parametrize("what", ["hang", "spin"])
@@ -91,7 +90,7 @@ async def test_an_answer_without_measure_is_refused(make: Make) -> None:
 
 
 async def test_a_process_that_cannot_start_is_tried_later(make: Make) -> None:
-    with pytest.raises(Retry, match="does not start: ImportError: no module named x"):
+    with pytest.raises(Retry, match=r"does not start \(ImportError: no module named x"):
         await ask(make("broken"))
 
 
@@ -136,6 +135,8 @@ async def test_a_process_ends_when_its_parent_is_gone(make: Make) -> None:
     pool = make()
     process = psutil.Process(int((await ask(pool)).title))
     [worker] = pool._all
-    worker._jobs.close()  # as the system does with the pipes of a killed parent
+    assert worker._process is not None
+    assert worker._process.stdin is not None
+    worker._process.stdin.close()  # as the system does with the pipes of a killed parent
     gone, _ = await asyncio.to_thread(psutil.wait_procs, [process], 20)
     assert gone

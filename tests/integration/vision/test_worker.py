@@ -30,11 +30,13 @@ def pid_of(vision: LocalVision) -> int | None:
 
 
 async def working(vision: LocalVision, job: Coroutine[Any, Any, T]) -> tuple[asyncio.Future[T], psutil.Process]:
-    """A job that was handed over, and the worker, which is still busy with its imports then."""
+    """A job that was handed over, and the worker, which will not get to it."""
     await vision.start()
+    worker = psutil.Process(pid_of(vision))
+    worker.suspend()
     asked = asyncio.ensure_future(job)
     await asyncio.sleep(0)
-    return asked, psutil.Process(pid_of(vision))
+    return asked, worker
 
 
 async def test_nothing_runs_until_it_is_needed_nor_after_the_end(picture: Make, pencil: Any) -> None:
@@ -45,7 +47,7 @@ async def test_nothing_runs_until_it_is_needed_nor_after_the_end(picture: Make, 
     await vision.close()
     assert not worker.is_running()
     assert psutil.Process().children() == [child for child in psutil.Process().children() if child.pid != worker.pid]
-    with pytest.raises(Retry, match="shut down"):
+    with pytest.raises(Retry, match="closed"):
         await vision.fingerprint(picture(pencil.logo()))
     await vision.close()
     gc.collect()  # a pipe that was left open would warn now, and warnings fail

@@ -13,7 +13,7 @@ TEXT = "Российские учёные представили новую мо
 
 
 def read(html: str, *, kind: str = "text/html", longest: int = 10_000) -> Extracted:
-    job = Job(url="http://a.test/x", kind=kind, charset="utf-8", longest=longest, seconds=5)
+    job = Job(url="http://a.test/x", kind=kind, charset="utf-8", longest=longest)
     return open_engine()(job, html.encode())
 
 
@@ -69,7 +69,7 @@ def test_another_engine_gets_the_html_and_its_tree() -> None:
         seen.append((html[:5], tree is not None, url))
         return "text"
 
-    job = Job(url="http://a.test/x", kind="text/html", charset="", longest=10, seconds=1)
+    job = Job(url="http://a.test/x", kind="text/html", charset="", longest=10)
     prolog = '<?xml version="1.0" encoding="utf-8"?>'
     assert extract(job, f"{prolog}{page()}".encode(), text_of).text == "text"
     assert seen == [("<html", True, "http://a.test/x")]

@@ -1,0 +1,1 @@
+"""Every process that we start, and the child's side of those that answer requests."""
