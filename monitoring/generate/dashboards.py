@@ -411,6 +411,11 @@ AI = Dashboard(
             limits=(30,),
         ),
         panel(
+            "Rubbish",
+            "Answers of the last hour that cannot be used: of no such form, vectors of zeros. Posts wait meanwhile.",
+            by("provider, ability", "increase(ai_rubbish_total[1h])", or_zero=True),
+        ),
+        panel(
             "Blocked models",
             "1 while a model waits for a person to act: a key, a payment, a name.",
             by("provider, ability", "ai_blocked", how="max", or_zero=True),

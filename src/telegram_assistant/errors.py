@@ -18,13 +18,15 @@ class Retry(AssistantError):
     """Try the same again after `after` seconds (None: the caller's own backoff decides).
 
     Whoever names a time was only busy, and may be asked as often as it takes; unless it `failed` all the same, as a
-    stranger's server that says when to come again, every time.
+    stranger's server that says when to come again, every time. `own`: it may lie in this very input, so that others,
+    each alone, may succeed.
     """
 
-    def __init__(self, message: str, *, after: float | None = None, failed: bool = False) -> None:
+    def __init__(self, message: str, *, after: float | None = None, failed: bool = False, own: bool = False) -> None:
         super().__init__(message)
         self.after = after
         self.failed = failed or after is None
+        self.own = own
 
 
 class Skip(AssistantError):

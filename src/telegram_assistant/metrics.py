@@ -186,6 +186,12 @@ AI_LATENCY = Histogram(
     buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
     registry=REGISTRY,
 )
+AI_RUBBISH = Counter(
+    "ai_rubbish_total",
+    "Answers of remote models that cannot be used: of no such form, vectors of zeros",
+    ["provider", "ability"],
+    registry=REGISTRY,
+)
 AI_BLOCKED = Gauge(
     "ai_blocked", "1 while a model waits for a person to act", ["provider", "ability"], registry=REGISTRY
 )

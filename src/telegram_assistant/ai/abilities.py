@@ -6,12 +6,15 @@ answered) or Fatal (a wrong key, a model that does not exist: a person has to ac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.domain.understanding import Answer, Passage, Seen, Tagged, Usage
+
+SHORTEST_VECTOR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,24 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """A unit vector for each text, in their order. `asked`: how many of them a remote model was asked for."""
+    """A unit vector for each text, in their order. `asked`: how many of them a remote model was asked for.
+
+    Raises ValueError for vectors that no search could find: zeros, or what is no number.
+    """
 
     vectors: tuple[tuple[float, ...], ...]
     asked: int = 0
     usage: Usage = Usage()  # noqa: RUF009 - frozen
+
+    def __post_init__(self) -> None:
+        if not all(map(has_direction, self.vectors)):
+            raise ValueError("a vector of zeros, or of what is no number")
+
+
+def has_direction(vector: Sequence[float]) -> bool:
+    """Whether it can be compared with others at all."""
+    length = math.hypot(*vector)
+    return math.isfinite(length) and length > SHORTEST_VECTOR
 
 
 class Tagger(Protocol):

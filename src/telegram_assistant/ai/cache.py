@@ -10,7 +10,16 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from telegram_assistant.ai.abilities import Answerer, Describer, Embedded, Embedder, Identity, Picture, Tagger
+from telegram_assistant.ai.abilities import (
+    Answerer,
+    Describer,
+    Embedded,
+    Embedder,
+    Identity,
+    Picture,
+    Tagger,
+    has_direction,
+)
 from telegram_assistant.domain.understanding import Answer, Passage, Seen, Tagged, Usage
 from telegram_assistant.log import get_logger
 
@@ -129,7 +138,11 @@ class CachedEmbedder:
         return Embedded(vectors=tuple(known[text] for text in texts), usage=usage, asked=asked)
 
     def _vector(self, value: bytes | None) -> tuple[float, ...] | None:
-        return tuple(array("f", value)) if value is not None and len(value) == 4 * self.size else None
+        """What an older version of ours kept of a model's rubbish is asked for again."""
+        if value is None or len(value) != 4 * self.size:
+            return None
+        vector = tuple(array("f", value))
+        return vector if has_direction(vector) else None
 
 
 def _read(value: bytes | None, form: type[Kept]) -> Kept | None:

@@ -12,9 +12,10 @@ from typing import TypeVar
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import AssistantError, Reject, Retry
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import AI_BLOCKED
+from telegram_assistant.metrics import AI_BLOCKED, AI_RUBBISH
 
 Result = TypeVar("Result")
+SAME_INPUT = 2
 _logger = get_logger(__name__)
 
 
@@ -25,7 +26,7 @@ class Kind(StrEnum):
     LIMITED = "limited"  # 429: the server names a time, or not
     BLOCKED = "blocked"  # the key, the account or the model: only a person can change it
     REFUSED = "refused"  # this very input is not wanted
-    MALFORMED = "malformed"  # answered, twice, but not in the form that was asked for
+    RUBBISH = "rubbish"  # answered, but with what cannot be used: no such form, vectors of zeros
 
 
 class Trouble(Exception):
@@ -61,7 +62,9 @@ class Gate:
         self._patience = patience
         self._clock = clock
         self._places = asyncio.Semaphore(patience.concurrency)
-        self._failures = 0
+        self._failures = 0  # in a row
+        self._failing_since = 0.0
+        self._probes = 0  # in vain, since it was opened again
         self._times_shut = 0
         self._opens_at = 0.0
         self._reason = ""
@@ -70,8 +73,9 @@ class Gate:
 
     @property
     def trouble(self) -> str | None:
-        """Why the model is not asked now; None while all is well."""
-        return self._reason or None
+        """Why the model is not asked now, and for how long it has been so; None while all is well."""
+        minutes = (self._clock() - self._failing_since) / 60
+        return f"{self._reason} (for {minutes:.0f} min)" if self._reason else None
 
     @property
     def blocked(self) -> bool:
@@ -118,18 +122,30 @@ class Gate:
             case Kind.REFUSED:
                 self._succeeded()  # it is there, and it answers others
                 return Reject(message)
-            case Kind.MALFORMED:
-                self._failed(message)  # when all answers are so, the model is not fit for this, and posts should wait
-                return Reject(message)
+            case Kind.RUBBISH:
+                return self._rubbish(message)
             case Kind.BLOCKED:
                 message = f"a person has to act: {message}"
                 self._set_blocked(now=True)
+                self._fails()
                 self._shut(message, self._patience.blocked)
             case Kind.LIMITED:
+                self._fails()
                 self._shut(message, trouble.after or self._patience.backoff.cap)
             case _:
                 self._failed(message)
         return Retry(message, after=self._remaining() or trouble.after)
+
+    def _rubbish(self, message: str) -> Retry:
+        """The input's fault while others are answered: then its attempts are counted. Else the model's, and it waits.
+
+        Two in a row may be the same input, first among others and then alone. One that is always answered so must not
+        keep the door shut for the rest: several are let in before it is shut again.
+        """
+        AI_RUBBISH.labels(*self._name).inc()
+        own = self._failures < SAME_INPUT and not self._reason
+        self._failed(f"it answers rubbish: {message}", probes=self._patience.failures)
+        return Retry(message, own=True) if own else Retry(message, after=self._remaining() or self._patience.shut)
 
     def _check_open(self) -> None:
         if (remaining := self._remaining()) > 0:
@@ -143,18 +159,25 @@ class Gate:
     def _succeeded(self) -> None:
         if self._reason:
             _logger.info("a model answers again", provider=self._name[0], ability=self._name[1])
-        self._failures = self._times_shut = 0
+        self._failures = self._times_shut = self._probes = 0
         self._reason, self._opens_at = "", 0.0
         self._set_blocked(now=False)
 
-    def _failed(self, message: str) -> None:
+    def _fails(self) -> None:
+        if not self._failures:
+            self._failing_since = self._clock()
         self._failures += 1
-        if self._failures >= self._patience.failures or self._reason:
+
+    def _failed(self, message: str, probes: int = 1) -> None:
+        self._fails()
+        self._probes += bool(self._reason)
+        if self._probes >= probes if self._reason else self._failures >= self._patience.failures:
             seconds = min(self._patience.longest_shut, self._patience.shut * 2**self._times_shut)
             self._times_shut += 1
             self._shut(message, seconds)
 
     def _shut(self, message: str, seconds: float) -> None:
+        self._probes = 0
         self._reason, self._opens_at = message, self._clock() + seconds
         _logger.warning("a model is left alone for a while", reason=message, seconds=seconds)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from telegram_assistant.ai.abilities import Embedded, Identity, Picture
+from telegram_assistant.ai.abilities import Embedded, Identity, Picture, has_direction
 from telegram_assistant.ai.chat import ChatModel, VectorModel
 from telegram_assistant.ai.checks import Checks
 from telegram_assistant.ai.clean import pieces_of, visible
@@ -53,7 +53,7 @@ class Conversation:
                     return await self._once(ask.again(str(first)), form, spending, picture)
                 except ValueError as second:
                     told = f"{self.model.model} does not answer in the form it is asked for ({second})"
-                    raise Trouble(Kind.MALFORMED, told) from second
+                    raise Trouble(Kind.RUBBISH, told) from second
 
         return await self.gate.run(request)
 
@@ -168,6 +168,7 @@ class RemoteEmbedder:
         self._gate = gate
         self._price = price
         self._size = size
+        self._fits = False  # it has made vectors of that size: if now it does not, the settings are not to blame
         self._piece = piece
 
     @property
@@ -199,17 +200,19 @@ class RemoteEmbedder:
         return await self._gate.run(request)
 
     def _check(self, vectors: Sequence[Sequence[float]], wanted: int) -> None:
-        if len(vectors) != wanted or not all(vectors) or not all(math.isfinite(sum(vector)) for vector in vectors):
-            raise Trouble(
-                Kind.DOWN, f"{self._model.model} gave {len(vectors)} vectors for {wanted} texts, or no numbers"
-            )
-        size = len(vectors[0])
-        if any(len(vector) != self._size for vector in vectors):
-            told = f"{self._model.model} makes vectors of {size} numbers, the settings say {self._size}"
-            raise Trouble(Kind.BLOCKED, told)
+        if len(vectors) != wanted or not all(map(has_direction, vectors)):
+            told = f"{self._model.model} gave {len(vectors)} vectors for {wanted} texts, or zeros, or no numbers"
+            raise Trouble(Kind.RUBBISH, told)
+        sizes = {len(vector) for vector in vectors}
+        self._fits = self._fits or self._size in sizes
+        if sizes != {self._size}:
+            told = f"{self._model.model} makes vectors of {min(sizes)} numbers, the settings say {self._size}"
+            raise Trouble(Kind.RUBBISH if self._fits else Kind.BLOCKED, told)
 
 
 def _unit_mean(vectors: Sequence[Sequence[float]]) -> tuple[float, ...]:
     total = [sum(numbers) for zipped in [zip(*vectors, strict=True)] for numbers in zipped]
-    length = math.sqrt(sum(number * number for number in total)) or 1.0
+    if not has_direction(total):  # pieces that point away from each other: the first stands for all
+        total = list(vectors[0])
+    length = math.sqrt(sum(number * number for number in total))
     return tuple(number / length for number in total)

@@ -139,11 +139,11 @@ class Consumer:
             await self._room_for_more(work)
             self._progress()
             waiting = await self._room.take(time.time(), self._stage.batch)
-            if waiting:
+            if waiting:  # by turns with what is new: neither keeps the other waiting
                 self._start(work, self._again(waiting))
-                continue
-            await asyncio.sleep(max(0.0, lingered + self._patience.linger - time.monotonic()))
-            deliveries = await self._next(">")
+            else:
+                await asyncio.sleep(max(0.0, lingered + self._patience.linger - time.monotonic()))
+            deliveries = await self._next(">", block=not waiting)
             if all(len(delivery.entries) < self._entries for delivery in deliveries):
                 lingered = time.monotonic()
             for delivery in deliveries:
@@ -298,13 +298,15 @@ class Consumer:
         """One that nobody foresaw must not spoil the others: they are handled one by one then.
 
         A Retry that is raised, not returned, speaks of all of them: something that the stage needs is away, which is
-        no event's fault and uses up no attempt.
+        no event's fault and uses up no attempt. Unless it may be the fault of one among them, which then shows alone.
         """
         try:
             return await self._stage.handlers[name](events)
         except Fatal:
             raise
         except Retry as exc:
+            if exc.own:
+                return [exc] if len(events) == 1 else await self._one_by_one(name, events)
             away = Retry(str(exc), after=AWAY_SECONDS if exc.after is None else exc.after)
             away.__cause__ = exc.__cause__
             return [away] * len(events)
@@ -312,12 +314,15 @@ class Consumer:
             if is_outage(exc):
                 raise
             if len(events) > 1:
-                return [outcome for event in events for outcome in await self._outcomes(name, [event])]
+                return await self._one_by_one(name, events)
             if isinstance(exc, Skip | Reject):
                 return [exc]
             failure = Retry(f"{type(exc).__name__}: {exc}")
             failure.__cause__ = exc
             return [failure]
+
+    async def _one_by_one(self, name: str, events: Sequence[Event]) -> list[Outcome]:
+        return [outcome for event in events for outcome in await self._outcomes(name, [event])]
 
     async def _decoded(self, event: str, id_: str, content: str) -> list[Event]:
         """What can be read of an entry. One event that nobody can read does not take its batch with it."""

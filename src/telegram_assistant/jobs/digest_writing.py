@@ -17,7 +17,7 @@ from telegram_assistant.ai.inflection import Inflection, Wording, fold
 from telegram_assistant.ai.local import PROVIDER as LOCAL
 from telegram_assistant.domain.digests import Cited, Language, Sentence, Told
 from telegram_assistant.domain.understanding import Passage
-from telegram_assistant.errors import Fatal, Reject
+from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.jobs.digest_stories import Story
 from telegram_assistant.search.ask import is_question
 from telegram_assistant.search.steering import steers, without_steering
@@ -149,7 +149,9 @@ class Writer:
             return []
         try:
             answer = await answerer.answer(QUESTION[language], passages)
-        except (Reject, Fatal):
+        except (Reject, Fatal, Retry) as exc:
+            if isinstance(exc, Retry) and not exc.own:
+                raise
             return []  # this one in the words of its posts
         if self._usage is not None:
             await self._usage.add(tenant_id, "answer", answerer.identity, answer.usage)

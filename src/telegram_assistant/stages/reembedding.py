@@ -6,6 +6,7 @@ Until then the older generation answers. New posts go to the new one at once, so
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -59,7 +60,7 @@ class Reembedding:
         self.done, self.total = 0, await self.materials.count(tenant_id)
         after: UUID | None = None
         while batch := await self.materials.ids_after(tenant_id, after, limit=BATCH):
-            await self.indexes.put_vectors(batch)
+            await self._embed(batch)
             after = batch[-1]
             self.done += len(batch)
             if task is not None:
@@ -70,6 +71,19 @@ class Reembedding:
         log.warning("reembedding_ended", tenant=str(tenant_id), posts=self.done)
         self.done = self.total = 0
         return True
+
+    async def _embed(self, batch: Sequence[UUID]) -> None:
+        """A post that the model has only rubbish for is left out; it must not keep all others from the new model."""
+        try:
+            await self.indexes.put_vectors(batch)
+        except Retry as exc:
+            if not exc.own:
+                raise
+            if len(batch) == 1:
+                log.warning("reembedding_left_out", post=str(batch[0]), reason=str(exc))
+                return
+            for one in batch:
+                await self._embed([one])
 
     async def report(self) -> dict[str, Any]:
         """For health: a search by meaning is as good as before until this is over."""

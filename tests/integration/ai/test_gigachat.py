@@ -134,12 +134,12 @@ async def test_a_slow_server_is_down(gigachat: Any, make: Make) -> None:
         await make(gigachat, timeout=0.5).tagger.tag(POST)
 
 
-async def test_malformed_once_is_asked_again_and_twice_is_rejected(gigachat: Any, make: Make) -> None:
+async def test_malformed_once_is_asked_again_and_twice_is_tried_later(gigachat: Any, make: Make) -> None:
     answers = deque(["не JSON", GOOD, "снова", "не JSON"])
     gigachat.brain = lambda _system, _data: answers.popleft()
     tagger = make(gigachat).tagger
     assert (await tagger.tag(POST)).tags
-    with pytest.raises(Reject, match="form"):
+    with pytest.raises(Retry, match="form"):
         await tagger.tag(POST)
 
 

@@ -204,10 +204,11 @@ async def test_a_malformed_answer_gets_one_more_try(openai: Any, make: Make) -> 
     assert "IGNORE" not in openai.systems[1]
 
 
-async def test_twice_malformed_is_rejected(openai: Any, make: Make) -> None:
+async def test_twice_malformed_is_rubbish_and_tried_later(openai: Any, make: Make) -> None:
     openai.brain = lambda _system, _data: "I am a teapot"
-    with pytest.raises(Reject, match="form"):
+    with pytest.raises(Retry, match="form") as caught:
         await make(openai).tagger.tag(POST)
+    assert caught.value.own
     assert len(openai.asked) == 2
 
 
@@ -290,9 +291,9 @@ async def test_what_is_no_picture_is_skipped_without_asking(openai: Any, make: M
     assert openai.asked == []
 
 
-async def test_an_unknown_kind_of_picture_is_asked_again_and_rejected(openai: Any, make: Make) -> None:
+async def test_an_unknown_kind_of_picture_is_asked_again_and_tried_later(openai: Any, make: Make) -> None:
     openai.brain = lambda _system, _data: '{"classification": "malware", "description": "x"}'
-    with pytest.raises(Reject, match="classification"):
+    with pytest.raises(Retry, match="classification"):
         await make(openai).describer.describe(picture(side=64))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -168,15 +169,49 @@ async def test_a_refused_input_is_rejected_and_the_door_stays_open() -> None:
     assert gate.trouble is None
 
 
-async def test_answers_nobody_can_read_shut_the_door_too() -> None:
-    gate = Gate("p", "a", QUICK)
+def rubbish() -> Model:
+    return Model([Trouble(Kind.RUBBISH, "no JSON")])
+
+
+async def test_n19_rubbish_shuts_the_door_and_says_for_how_long() -> None:
+    clock = Clock()
+    gate = Gate("p", "a", QUICK, clock)
     for _ in range(2):
         assert gate.trouble is None
-        model = Model([Trouble(Kind.MALFORMED, "no JSON")])
-        with pytest.raises(Reject, match="no JSON"):
-            await gate.run(model)
+        model = rubbish()
+        assert (await failed(gate, model, 1)).own
         assert model.asked == 1
-    await failed(gate, Model([]), 1)  # the next posts wait instead of going the same way
+    clock.now += 29
+    waiting = await failed(gate, Model([]), 1)  # the next posts wait instead of going the same way
+    assert (waiting.after, waiting.own, waiting.failed) == (1.0, False, False)
+    clock.now += 91
+    assert gate.trouble is not None
+    assert "rubbish" in gate.trouble
+    assert "for 2 min" in gate.trouble
+
+
+async def test_n19_rubbish_uses_up_attempts_only_while_others_are_answered() -> None:
+    clock = Clock()
+    gate = Gate("p", "a", replace(QUICK, failures=5), clock)
+    for _ in range(3):
+        assert await gate.run(Model([])) == "answer"
+        assert (await failed(gate, rubbish(), 1)).failed
+    assert (await failed(gate, rubbish(), 1)).failed  # perhaps the same, alone now
+    for _ in range(20):
+        waits = await failed(gate, rubbish(), 1)
+        assert (waits.failed, waits.own) == (False, False)
+        clock.now += 1
+
+
+async def test_n19_one_that_always_gets_rubbish_does_not_keep_the_door_shut_for_the_rest() -> None:
+    clock = Clock()
+    gate = Gate("p", "a", QUICK, clock)
+    for _ in range(2):
+        await failed(gate, rubbish(), 1)
+    clock.now += 30
+    await failed(gate, rubbish(), 1)  # it is the first to be let in again
+    assert await gate.run(Model([])) == "answer"
+    assert gate.trouble is None
 
 
 async def test_no_more_than_allowed_at_once() -> None:
