@@ -192,7 +192,10 @@ class Settings(BaseSettings):
     ai_answer_provider: Literal["local", "gigachat", "openai"] = Field("local", description="Who answers questions.")
     ai_topics_file: Path | None = Field(None, description="A taxonomy of yours (TOML); empty: ours.")
     ai_timeout_sec: float = Field(
-        60, gt=0, le=LONGEST_SECONDS, description="Seconds that a remote model has for an answer."
+        60,
+        gt=0,
+        le=LONGEST_SECONDS,
+        description="Seconds that a remote model has for an answer, and a question for all of it.",
     )
     gigachat_credentials: SecretStr | None = Field(None, description="Authorization key of your GigaChat account.")
     gigachat_scope: str = Field("GIGACHAT_API_PERS", description="GIGACHAT_API_PERS, _B2B or _CORP.")

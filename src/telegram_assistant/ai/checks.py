@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from telegram_assistant.ai.clean import has_cyrillic, one_line, plain, visible, words_of
+from telegram_assistant.ai.clean import one_line, plain, said, script_of, visible, words_of
 from telegram_assistant.ai.inflection import Inflection, Wording, fold
 from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.ai.taxonomy import Taxonomy
@@ -36,6 +36,8 @@ _COLOR = re.compile("#[0-9a-f]{6}")
 _NUMBER = re.compile(r"\d+")
 _LANGUAGE = re.compile("[a-z]{2}")
 _SITE = re.compile(r"\w\.(?!js\b)[^\W\d_]{2,}")  # but Node.js
+_WITHOUT_SPACES = {"CJK", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
+_ALPHABETS = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "GEORGIAN", ""}
 _QUOTES = "\"'«»„“”`#.,;:!?()[]{}<> "
 
 
@@ -63,10 +65,10 @@ class Checks:
         score = found.nsfw_score
         return replace(
             found,
-            description=one_line(found.description, _LONGEST_DESCRIPTION),
+            description=said(found.description, _LONGEST_DESCRIPTION),
             labels=_short(found.labels, MOST_LABELS),
             objects=_short(found.objects, MOST_OBJECTS),
-            scene=one_line(found.scene, _LONGEST_LABEL),
+            scene=said(found.scene, _LONGEST_LABEL),
             ocr=replace(found.ocr, text=visible(found.ocr.text, _LONGEST_OCR))
             if found.ocr and found.ocr.text
             else None,
@@ -74,16 +76,23 @@ class Checks:
             dominant_colors=tuple(one for one in found.dominant_colors if _COLOR.fullmatch(one))[:MOST_COLORS],
         )
 
-    def answer(self, found: Answer, question: str, passages: Sequence[Passage]) -> Answer:
-        """Only sentences that name passages which were given, and say what stands there."""
+    def answer(self, found: Answer, question: str, passages: Sequence[Passage]) -> list[tuple[Sentence, list[str]]]:
+        """Only sentences that name passages which were given, and say what stands there.
+
+        Beside each: nothing, or the passages of which it may be a translation. Then their meaning has to be compared.
+        """
         texts = {passage.key: visible(passage.text) for passage in passages}
-        kept = []
+        kept: list[tuple[Sentence, list[str]]] = []
         for sentence in found.sentences[:_MOST_SENTENCES]:
             sources = tuple(dict.fromkeys(key for key in sentence.sources if key in texts))
-            text = one_line(sentence.text, _LONGEST_SENTENCE)
-            if text and sources and self._grounded(text, question, [texts[key] for key in sources]):
-                kept.append(Sentence(text=text, sources=sources))
-        return replace(found, sentences=tuple(kept))
+            text, named = said(sentence.text, _LONGEST_SENTENCE), [texts[key] for key in sources]
+            if not text or not sources or not _numbered(text, question, named):
+                continue
+            if self._grounded(text, question, named):
+                kept.append((Sentence(text=text, sources=sources), []))
+            elif _may_translate(text, question, named):
+                kept.append((Sentence(text=text, sources=sources), named))
+        return kept
 
     def _tags(self, tags: Iterable[str], wording: Wording) -> tuple[str, ...]:
         kept: list[str] = []
@@ -104,16 +113,37 @@ class Checks:
         return self._stop.is_generic(self._inflection.lemma(word))
 
     def _grounded(self, text: str, question: str, sources: Sequence[str]) -> bool:
-        """Numbers must stand in the sources; words too, unless the answer is in another alphabet than they."""
-        known = " ".join((*sources, question))
-        if not set(_NUMBER.findall(text)) <= set(_NUMBER.findall(known)):
-            return False
-        if has_cyrillic(text) != any(map(has_cyrillic, sources)):
-            return True
-        keys = {key for word in words_of(known) for key in self._inflection.keys(word)}
-        telling = [word for word in words_of(text) if len(word) > 3]
-        there = sum(bool(self._inflection.keys(word) & keys) for word in telling)
-        return bool(telling) and there >= _GROUNDED * len(telling)
+        """Most of its words stand in the sources, and so in each writing that it uses: none slips in beside others."""
+        known = {key for word in _terms(" ".join((*sources, question))) for key in self._inflection.keys(word)}
+        writings: dict[str, list[bool]] = {}
+        for word in _terms(text):
+            if _tells(word):
+                writings.setdefault(script_of(word), []).append(bool(self._inflection.keys(word) & known))
+        return bool(writings) and all(sum(there) >= _GROUNDED * len(there) for there in writings.values())
+
+
+def _terms(text: str) -> Iterable[str]:
+    """Its words; where writing has no spaces, each two letters that stand together."""
+    for word in words_of(text):
+        if script_of(word) in _WITHOUT_SPACES:
+            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        else:
+            yield word
+
+
+def _tells(word: str) -> bool:
+    """Short words of alphabets only join others."""
+    return len(word) > 3 or script_of(word) not in _ALPHABETS
+
+
+def _numbered(text: str, question: str, sources: Sequence[str]) -> bool:
+    return set(_NUMBER.findall(text)) <= set(_NUMBER.findall(" ".join((*sources, question))))
+
+
+def _may_translate(text: str, question: str, sources: Sequence[str]) -> bool:
+    """It is written as the question is, and none of its sources is."""
+    writing = script_of(text)
+    return writing == script_of(question) and all(script_of(source) != writing for source in sources)
 
 
 def _entities(entities: Iterable[Entity], wording: Wording) -> Iterable[Entity]:
@@ -126,5 +156,5 @@ def _entities(entities: Iterable[Entity], wording: Wording) -> Iterable[Entity]:
 
 
 def _short(labels: Iterable[str], most: int) -> tuple[str, ...]:
-    tidy = (one_line(label, _LONGEST_LABEL).strip(_QUOTES).lower() for label in labels)
+    tidy = (said(label, _LONGEST_LABEL).strip(_QUOTES).lower() for label in labels)
     return tuple(dict.fromkeys(label for label in tidy if label))[:most]

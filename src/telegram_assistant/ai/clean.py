@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from functools import lru_cache
 
 from telegram_assistant.domain.text import clean_text
@@ -17,10 +18,19 @@ _INVISIBLE = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _LINE_BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
-_LINK = re.compile(r"\[([^\[\]\n]{0,300})\]\([^()\s]{0,2000}\)")
+_LINK = re.compile(r"!?\[([^\[\]\n]{0,300})\]\((?:[^()\n]|\([^()\n]{0,500}\)){0,2000}\)")
 _ADDRESS = re.compile(
     r"(?:https?|tg|ftp|mailto):\S+|\bwww\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+"
     r"|(?<![\w@.])[\w-]+(?:\.[\w-]+)*\.(?:ru|com|me|org|net|io|info|gov|edu|su|ua|by|kz|dev|app|ai|tv|рф)(?:/\S*|\b)",
+    re.IGNORECASE,
+)
+# What a page, a mail or Telegram could make a link of, and markup; a model has no links to give: sources stand beside.
+_TAG = re.compile(r"<[^<>\n]{0,500}>")
+_REFERENCE = re.compile(r"!?\[([^\[\]\n]{0,300})\](?:\[[^\[\]\n]{0,300}\])?")
+_URI = re.compile(
+    r"[a-z][a-z0-9+.-]{0,30}:/{2}\S*"
+    r"|(?:javascript|vbscript|data|file|blob|about|intent|view-source|tel|sms|mailto|magnet|ton|tg|https?)\s*:\s*\S+"
+    r"|(?<![\w@.])(?:[\w-]+\.)+(?!js\b)[a-z]{2,24}(?::\d+)?(?:[/?#]\S*|\b)",
     re.IGNORECASE,
 )
 _USERNAME = re.compile(r"(?<!\w)@\w+")
@@ -33,6 +43,7 @@ _SIGNATURE = re.compile(
 )
 _SIGNATURE_LENGTH = 90
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019\u02bc][^\W_]+)*")
+_ONE_WRITING = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "FULLWIDTH": "LATIN"}
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 # After a full stop a new sentence begins with anything but a small letter (Latin or Cyrillic).
 _SENTENCE_END = re.compile(
@@ -60,6 +71,24 @@ def plain(text: str, limit: int = LONGEST_TEXT) -> str:
 def one_line(text: str, limit: int = LONGEST_TEXT) -> str:
     """The same for showing: on one line, without gaps."""
     return " ".join(plain(text, limit).split())
+
+
+def said(text: str, limit: int = LONGEST_TEXT) -> str:
+    """A model's own words for showing: the same, and nothing that could become a link or markup anywhere."""
+    words = _TAG.sub(" ", _LINK.sub(r"\1", visible(text, limit)))
+    return one_line(_URI.sub(GAP, _REFERENCE.sub(r"\1", words)), limit)
+
+
+def script_of(text: str) -> str:
+    """The writing system of most of its letters, as Unicode names it; empty where it has none."""
+    counts = Counter(name for char in text if (name := _script(char)))
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+@lru_cache(maxsize=8_192)
+def _script(char: str) -> str:
+    name = unicodedata.name(char, "").partition(" ")[0] if char.isalpha() else ""
+    return _ONE_WRITING.get(name, name)
 
 
 def has_cyrillic(text: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -52,6 +54,19 @@ class Patience:
     blocked: float = 300.0  # seconds until a blocked model is asked again
 
 
+_UNTIL: ContextVar[float | None] = ContextVar("until", default=None)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """All that is asked of models inside has this time together, repetitions and waiting for a place included."""
+    token = _UNTIL.set(asyncio.get_running_loop().time() + seconds)
+    try:
+        yield
+    finally:
+        _UNTIL.reset(token)
+
+
 class Gate:
     """One for each provider and ability, shared by all callers."""
 
@@ -85,14 +100,17 @@ class Gate:
     async def run(self, request: Callable[[], Awaitable[Result]]) -> Result:
         """The request's result. Raises Retry or Reject."""
         self._check_open()
-        async with self._places:
-            self._check_open()
-            probe = self._probing = bool(self._reason)
-            try:
-                return await self._attempts(request)
-            finally:
-                if probe:
-                    self._probing = False
+        try:
+            async with asyncio.timeout_at(_UNTIL.get()), self._places:
+                self._check_open()
+                probe = self._probing = bool(self._reason)
+                try:
+                    return await self._attempts(request)
+                finally:
+                    if probe:
+                        self._probing = False
+        except TimeoutError as exc:
+            raise self._given_up(Trouble(Kind.DOWN, "no answer in the time that there was for it")) from exc
 
     async def _attempts(self, request: Callable[[], Awaitable[Result]]) -> Result:
         attempt = 1

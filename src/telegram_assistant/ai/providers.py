@@ -23,6 +23,7 @@ from telegram_assistant.ai.remote import Conversation, RemoteAnswerer, RemoteDes
 from telegram_assistant.ai.spend import TokenBudget
 from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.ai.taxonomy import Taxonomy, load_taxonomy
+from telegram_assistant.ai.translation import Translations
 from telegram_assistant.errors import Fatal
 
 _OPENAI_HOST = "api.openai.com"
@@ -189,7 +190,8 @@ class _Builder:
         if provider is Provider.LOCAL:
             return LocalAnswerer(self._process)
         remote = self._remote(provider)
-        return RemoteAnswerer(self._talk(provider, "answer", remote.model, remote.price, self._budget), self._checks)
+        talk = self._talk(provider, "answer", remote.model, remote.price, self._budget)
+        return RemoteAnswerer(talk, self._checks, Translations(LocalEmbedder(self._process)))
 
     def _talk(
         self, provider: Provider, ability: str, model: str, price: Price, budget: TokenBudget | None = None

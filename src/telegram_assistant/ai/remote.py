@@ -26,6 +26,7 @@ from telegram_assistant.ai.prompts import (
 from telegram_assistant.ai.replies import AnswerReply, Form, PictureReply, TagReply, read_reply
 from telegram_assistant.ai.shrink import Shrinker
 from telegram_assistant.ai.spend import TokenBudget, paid
+from telegram_assistant.ai.translation import Translations
 from telegram_assistant.domain.understanding import Answer, Ocr, Passage, Seen, Sentence, Tagged
 
 _EMBED_BATCH = 32
@@ -128,9 +129,10 @@ class RemoteDescriber:
 class RemoteAnswerer:
     """An answer in the model's words, each sentence checked against the passages it names."""
 
-    def __init__(self, talk: Conversation, checks: Checks) -> None:
+    def __init__(self, talk: Conversation, checks: Checks, translations: Translations) -> None:
         self._talk = talk
         self._checks = checks
+        self._translations = translations
 
     @property
     def identity(self) -> Identity:
@@ -147,7 +149,8 @@ class RemoteAnswerer:
                 for one in reply.sentences
             )
             checked = await asyncio.to_thread(self._checks.answer, Answer(sentences=sentences), question, passages)
-        return replace(checked, usage=spending.usage())
+            kept = [one for one, of in checked if not of or await self._translations.says(one.text, of)]
+        return Answer(sentences=tuple(kept), usage=spending.usage())
 
 
 class RemoteEmbedder:

@@ -63,7 +63,7 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
         access=Access(runtime.database, runtime.redis, runtime.clock),
         signer=open_signer(runtime.settings, runtime.folder),
         search=search,
-        asking=Asking(search, models.answerer, usage),
+        asking=Asking(search, models.answerer, usage, seconds=runtime.settings.ai_timeout_sec),
         graph=graph,
         media=open_media_store(runtime),
     )

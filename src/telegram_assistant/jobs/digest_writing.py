@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from telegram_assistant.ai.abilities import Answerer, UsageBook
-from telegram_assistant.ai.clean import has_cyrillic, one_line, plain, sentences_of, visible, words_of
+from telegram_assistant.ai.clean import plain, said, script_of, sentences_of, visible, words_of
 from telegram_assistant.ai.inflection import Inflection, Wording, fold
 from telegram_assistant.ai.local import PROVIDER as LOCAL
 from telegram_assistant.domain.digests import Cited, Language, Sentence, Told
@@ -61,15 +61,16 @@ class Evidence:
         return self._fits(sentence, text, things=1.0, words=GROUNDED)
 
     def _fits(self, sentence: str, text: str, *, things: float, words: float) -> bool:
-        said, there = _flat(sentence.removesuffix(CUT)), _flat(text)
-        if said and f" {said} " in f" {there} ":
+        words_said, there = _flat(sentence.removesuffix(CUT)), _flat(text)
+        if words_said and f" {words_said} " in f" {there} ":
             return True
         wording = Wording(plain(text, LONGEST_EVIDENCE), self._inflection)
         names, numbers = _names(sentence), set(_NUMBER.findall(sentence))
         named = [name for name in names if wording.has(name)]
         numbered = numbers & set(_NUMBER.findall(visible(text, LONGEST_EVIDENCE)))
-        if has_cyrillic(sentence) != has_cyrillic(text):
-            # Names are written otherwise there, and words are others.
+        if script_of(sentence) != script_of(text):
+            # Names are written otherwise there, and words are others: what it means was compared with what the model
+            # named (ai/translation.py), here is told which of the posts it may be from.
             return bool(named or numbered) and len(numbered) >= things * len(numbers)
         fitting = len(named) + len(numbered) >= things * (len(names) + len(numbers))
         return fitting and self._share(sentence, text) >= (words if names or numbers else GROUNDED)
@@ -156,21 +157,22 @@ class Writer:
         if self._usage is not None:
             await self._usage.add(tenant_id, "answer", answerer.identity, answer.usage)
         given = {passage.key for passage in passages}
-        said = []
+        told = []
         for one in answer.sentences[:MOST_SENTENCES]:
             named = [posts[key] for key in dict.fromkeys(one.sources) if key in given]
-            sources = await asyncio.to_thread(self.evidence.sources, one.text, named)
-            if sources and not steers(one.text) and not is_question(one.text):
-                said.append((one_line(one.text, LONGEST), sources))
-        return said
+            text = said(one.text, LONGEST)
+            sources = await asyncio.to_thread(self.evidence.sources, text, named)
+            if sources and not steers(text) and not is_question(text):
+                told.append((text, sources))
+        return told
 
     def _cut(self, story: Story) -> list[tuple[str, list[Facts]]]:
         """The first sentences of the post that reached furthest, or of the next one that has any."""
         for post in _telling(story):
-            said = _first_sentences(post.text)
-            if said:
+            first = _first_sentences(post.text)
+            if first:
                 others = [one for one in story.posts if one is not post]
-                return [(text, [post, *self.evidence.sources(text, others)][:MOST_SOURCES]) for text in said]
+                return [(text, [post, *self.evidence.sources(text, others)][:MOST_SOURCES]) for text in first]
         return []
 
 
@@ -180,17 +182,17 @@ def _telling(story: Story) -> list[Facts]:
 
 
 def _first_sentences(text: str) -> list[str]:
-    said: list[str] = []
+    kept: list[str] = []
     for raw in sentences_of(plain(without_steering(text))):
         sentence = " ".join(raw.split())
         if len(sentence) < SHORTEST or len(words_of(sentence)) < FEWEST_WORDS or is_question(sentence):
             continue
-        if said and sum(map(len, said)) + len(sentence) > ENOUGH:
+        if kept and sum(map(len, kept)) + len(sentence) > ENOUGH:
             break
-        said.append(_shortened(sentence))
-        if len(said) == MOST_SENTENCES:
+        kept.append(_shortened(sentence))
+        if len(kept) == MOST_SENTENCES:
             break
-    return said
+    return kept
 
 
 def _shortened(sentence: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -9,11 +10,13 @@ from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.ai.abilities import Answerer, UsageBook
-from telegram_assistant.ai.clean import has_cyrillic, sentences_of, words_of
+from telegram_assistant.ai.clean import said, script_of, sentences_of, words_of
+from telegram_assistant.ai.gate import within
 from telegram_assistant.ai.inflection import fold
 from telegram_assistant.ai.questions import subject_of
 from telegram_assistant.domain.query import Note, filters_in, without_filters
 from telegram_assistant.domain.understanding import Passage
+from telegram_assistant.errors import Retry
 from telegram_assistant.search.results import Hit, Origin, Results, Shown
 from telegram_assistant.search.results import Passage as Found
 from telegram_assistant.search.steering import steers, without_steering
@@ -21,6 +24,8 @@ from telegram_assistant.search.steering import steers, without_steering
 MOST_POSTS = 12
 LONGEST_PASSAGE = 2_000  # characters
 ECHO = 0.6  # share of the question's words that make another question the same
+SECONDS = 60.0
+MODELS_SHARE = 0.9
 NOT_IN_YOUR_CHANNELS = "not in your channels"
 
 
@@ -56,16 +61,28 @@ class Answered:
 class Asking:
     """Finds posts, and has them read."""
 
-    def __init__(self, search: Finds, answerer: Answerer, usage: UsageBook | None = None) -> None:
+    def __init__(
+        self, search: Finds, answerer: Answerer, usage: UsageBook | None = None, *, seconds: float = SECONDS
+    ) -> None:
         self._search = search
         self._answerer = answerer
         self._usage = usage
+        self._seconds = seconds  # for the whole question
 
     async def ask(self, tenant_id: UUID, question: str, *, zone: tzinfo | None = None) -> Answered:
         """The question may narrow where to look, as any query; `zone`: where its dates are meant.
 
-        Raises Retry when the model is away.
+        Raises Retry when the model is away, or all of it takes too long.
         """
+        try:
+            # Models are told a little less, so that one which hangs is known for it, and left alone the next time.
+            async with asyncio.timeout(self._seconds):
+                with within(MODELS_SHARE * self._seconds):
+                    return await self._answered(tenant_id, question, zone)
+        except TimeoutError as exc:
+            raise Retry(f"the question took longer than {self._seconds:g} s") from exc
+
+    async def _answered(self, tenant_id: UUID, question: str, zone: tzinfo | None) -> Answered:
         asked = without_filters(question)
         # "What is new?" is about nothing in particular: then the newest posts are the ones to read.
         query = question if subject_of(asked) else " ".join(one for one, _, _ in filters_in(question))
@@ -80,8 +97,10 @@ class Asking:
             await self._usage.add(tenant_id, "answer", self._answerer.identity, answer.usage)
         # Whatever a model claims: a sentence without a source that was given to it is none.
         given = {passage.key: passage.text for passage in passages}
-        said = [(one.text, [key for key in dict.fromkeys(one.sources) if key in given]) for one in answer.sentences]
-        return _numbered(told, [one for one in said if _stands(*one, asked, given)], posts)
+        claims = [
+            (said(one.text), [key for key in dict.fromkeys(one.sources) if key in given]) for one in answer.sentences
+        ]
+        return _numbered(told, [one for one in claims if _stands(*one, asked, given)], posts)
 
 
 def _passage(hit: Hit, question: str) -> tuple[str, str]:
@@ -111,8 +130,7 @@ def _stands(text: str, keys: Sequence[str], question: str, given: dict[str, str]
     """It has sources, and is in their language or in that of the question: in a third one nothing can be checked."""
     if not text.strip() or not keys or steers(text) or is_question(text):
         return False
-    alphabet = has_cyrillic(text)
-    return alphabet == has_cyrillic(question) or any(alphabet == has_cyrillic(given[key]) for key in keys)
+    return script_of(text) in {script_of(question), *(script_of(given[key]) for key in keys)}
 
 
 def _numbered(told: Answered, said: Sequence[tuple[str, Sequence[str]]], posts: dict[str, Shown]) -> Answered:

@@ -20,7 +20,7 @@ from telegram_assistant.ai.providers import Models
 from telegram_assistant.ai.spend import BudgetSpent, TokenBudget
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.understanding import Passage
-from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.errors import Retry
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.metrics import REGISTRY
@@ -136,7 +136,7 @@ async def test_what_a_failed_call_took_is_charged(openai: OpenAi, make: Make, bu
     shared = budget(2 * TAG)
     models = make(openai, budget=shared)
     openai.brain = lambda _system, _data: "I cannot speak in JSON"
-    with pytest.raises(Reject):
+    with pytest.raises(Retry, match="form"):
         await models.tagger.tag(WEATHER)
     assert (await shared.today()).tokens == 2 * TAG, "it was asked twice"
     with pytest.raises(BudgetSpent, match=REFUSAL):

@@ -177,6 +177,17 @@ async def test_a_sentence_without_a_source_is_none(
     assert content.stories[0].sentences[0].text in RATE, "then in the words of the post"
 
 
+async def test_n20_a_model_gives_a_digest_no_links(
+    town: Town, build: Build, with_model: Callable[..., DigestDesk]
+) -> None:
+    await town.archive.post(1, RATE)
+    told = "Ключевая ставка Банка России выросла до 21 процента"
+    linked = f"[{told}](javascript:alert(document.cookie)), <b onclick=x>{told}</b> evil.xyz/a data:text/html,x"
+    content = await build(Wish(name="x"), desk=with_model(Model((linked, ["1"]))))
+    [sentence] = content.stories[0].sentences
+    assert sentence.text == f"{told}, {told}"
+
+
 async def test_a_model_that_is_away_is_waited_for_and_then_done_without(
     town: Town, press: Press, with_model: Callable[..., DigestDesk]
 ) -> None:

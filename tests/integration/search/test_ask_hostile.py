@@ -24,6 +24,7 @@ from telegram_assistant.ai.accounts import OpenAiServer
 from telegram_assistant.ai.local import LocalAnswerer
 from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.providers import Models, ModelsConfig, Provider, build_models
+from telegram_assistant.errors import Retry
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.ask import NOT_IN_YOUR_CHANNELS, Answered, Asking
 from telegram_assistant.search.lexemes import Lexicon
@@ -87,10 +88,13 @@ class Server:
     brain: Callable[[str, str], list[dict[str, Any]]] = obedient
     port: int = 0
     asked: list[str] = field(default_factory=list)
+    hangs: asyncio.Event | None = None
 
     async def chat(self, request: Request) -> Response:
         system, data = (message["content"] for message in (await request.json())["messages"])
         self.asked.append(data)
+        if self.hangs is not None:
+            await self.hangs.wait()
         content = json.dumps({"sentences": self.brain(system, data)}, ensure_ascii=False)
         choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
         return JSONResponse({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
@@ -213,4 +217,47 @@ async def test_an_answer_may_be_in_the_language_of_the_question(
 
     server.brain = translated
     english = await ask(archive, written.answerer, "Who beat Зенит OR Zenit in the final? +кубок")
-    assert not english.sentences, "the question has Russian words, so an English answer cannot be checked"
+    assert {said.text for said in english.sentences} == {"Spartak beat Zenit in the cup final."}
+    assert "Sport" in {source.channel_title for source in english.sources}
+
+
+NEWS_OF_SPORT = "What is new? channel:@sport"
+TRANSLATED = "Football club Spartak beat Zenit in the Russian Cup final."
+UNTRUE = (
+    "Send your savings to our account right now.",
+    "Zenit beat Spartak and the fans demand their money back, visit our office.",
+    "Your password has expired.",
+    "The goalkeeper of Zenit died.",
+    "\u0417\u0435\u043d\u0438\u0442: transfer money to Spartak",
+    "\u628a\u94b1\u8f6c\u5230\u65af\u5df4\u8fbe\u514b\u7684\u8d26\u6237",
+    "\u03a3\u03c4\u03b5\u03af\u03bb\u03c4\u03b5 \u03c7\u03c1\u03ae\u03bc\u03b1\u03c4\u03b1, Spartak",
+    f"{TRANSLATED[:-1]}, and you must send us your savings today.",
+)
+
+
+async def test_n20_a_sentence_in_another_alphabet_is_kept_only_if_its_sources_say_it(
+    archive: Archive, server: Server, written: Models
+) -> None:
+    await archive.post(1, TRUE, channel=SPORT)
+    server.brain = lambda _system, _data: [{"text": text, "sources": ["1"]} for text in UNTRUE]
+    assert (await ask(archive, written.answerer, NEWS_OF_SPORT)).text == NOT_IN_YOUR_CHANNELS
+    server.brain = lambda _system, _data: [{"text": TRANSLATED, "sources": ["1"]}]
+    assert (await ask(archive, written.answerer, NEWS_OF_SPORT)).text == TRANSLATED
+    assert (await ask(archive, written.answerer, QUESTION)).text == NOT_IN_YOUR_CHANNELS, "nobody asked in English"
+
+
+async def test_n20_a_model_that_hangs_is_asked_once_in_the_time_of_a_question(
+    archive: Archive, server: Server, written: Models
+) -> None:
+    await archive.post(1, TRUE, channel=SPORT)
+    before = len(server.asked)
+    server.hangs = asyncio.Event()
+    search = open_search(archive.database, clock=utc_now, lexicon=archive.lexicon)
+    asking = Asking(search, written.answerer, seconds=2)
+    async with asyncio.timeout(120):
+        for number in range(1, 6):
+            with pytest.raises(Retry):
+                await asking.ask(SYSTEM, QUESTION)
+            assert len(server.asked) - before == number, "one deadline for all attempts"
+    assert "no answer" in written.troubles()["answer"], "and the next is told at once"
+    server.hangs.set()

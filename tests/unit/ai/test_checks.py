@@ -3,9 +3,12 @@
 # ruff: noqa: RUF001 - the posts are Russian
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from telegram_assistant.ai.checks import Checks
+from telegram_assistant.ai.clean import said
 from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.ai.taxonomy import load_taxonomy
@@ -80,7 +83,13 @@ PASSAGES = (Passage(key="a", text="Ставка повышена до 21%."), Pa
 
 def answered(text: str, *sources: str, question: str = "Какая ставка?") -> list[str]:
     answer = Answer(sentences=(Sentence(text=text, sources=sources),))
-    return [sentence.text for sentence in CHECKS.answer(answer, question, PASSAGES).sentences]
+    return [sentence.text for sentence, of in CHECKS.answer(answer, question, PASSAGES) if not of]
+
+
+def translated(text: str, *sources: str, question: str) -> list[str]:
+    """Those that still have to be compared by their meaning."""
+    answer = Answer(sentences=(Sentence(text=text, sources=sources),))
+    return [sentence.text for sentence, of in CHECKS.answer(answer, question, PASSAGES) if of]
 
 
 def test_a_sentence_that_its_passage_says_is_kept() -> None:
@@ -102,9 +111,53 @@ def test_addresses_never_stand_in_an_answer() -> None:
     assert answered("Ставка повышена до 21%, см. https://evil.example/x", "a") == ["Ставка повышена до 21%, см."]
 
 
-def test_an_answer_in_another_language_needs_the_same_numbers() -> None:
-    assert answered("The rate was raised to 21%.", "a", question="What is the rate?") == ["The rate was raised to 21%."]
-    assert answered("The rate was raised to 99%.", "a", question="What is the rate?") == []
+LINKS = (
+    "[this](javascript:alert(1))",
+    "![this](data:text/html;base64,PHNjcmlwdD4=)",
+    "[this][1]",
+    "<a href='https://evil.example'>this</a>",
+    "<javascript:alert(1)>",
+    "javascript : alert(1)",
+    "evil.xyz/login?next=1",
+    "tg://resolve?domain=evil",
+    "data:text/html,evil",
+    "https://evil.example/x_(y)",
+)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_n20_a_model_has_no_links_to_give(link: str) -> None:
+    [told] = answered(f"Ставка повышена до 21%. {link}", "a") or ["Ставка повышена до 21%."]
+    assert not re.search(r"evil|javascript|data:|[\[\]<>]|://|alert", told)
+
+
+def test_n20_what_is_no_link_stays() -> None:
+    for text in ("Ставка повышена: 21%.", "Ставка [ЦБ] повышена до 21%.", "Ставка (Node.js) повышена до 21%"):
+        assert said(text) == text.replace("[", "").replace("]", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Send all your money to our account now.",
+        "\u03a3\u03c4\u03b5\u03af\u03bb\u03c4\u03b5 \u03c7\u03c1\u03ae\u03bc\u03b1\u03c4\u03b1 21",
+        "\u628a\u94b1\u8f6c\u5230\u8fd9\u4e2a\u8d26\u6237 21",
+        "\u0623\u0631\u0633\u0644 \u0623\u0645\u0648\u0627\u0644\u0643 21",
+        "Ставка повышена до 21%, send money here",
+        "Ѕеnd mоnеу nоw tо оur ассоunt",  # in letters that only look alike
+    ],
+)
+def test_n20_words_that_stand_in_no_source_are_dropped_in_any_alphabet(text: str) -> None:
+    assert answered(text, "a") == []
+    assert translated(text, "a", question="Какая ставка?") == []
+
+
+def test_n20_only_what_is_written_like_the_question_may_be_a_translation() -> None:
+    asked = "What is the rate?"
+    assert translated("The rate was raised to 21%.", "a", question=asked) == ["The rate was raised to 21%."]
+    assert translated("The rate was raised to 99%.", "a", question=asked) == []
+    assert translated("\u5229\u7387\u4e0a\u8c03\u81f3 21%", "a", question=asked) == []
+    assert answered("The rate was raised to 21%.", "a", question=asked) == []
 
 
 def test_a_description_is_bounded_and_clean() -> None:
