@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from time import monotonic
 from typing import Any
@@ -40,6 +40,10 @@ class Rule:
     cost: str = ""
     remedy: str = ""
     part_of: tuple[str, str] | None = None  # told only while that one is well
+
+    def of(self, shown: str) -> Rule:
+        """The same rule for a part with this name."""
+        return replace(self, shown=shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +110,19 @@ class Freshness:
         self._parts.pop((kind, name), None)
 
     @contextmanager
-    def trying(self, kind: str, name: str, *, answers: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """A try around a block. `answers` are exceptions that a part raises when it is well."""
+    def trying(
+        self, kind: str, name: str, *, answered: Callable[[Exception], bool] = lambda _exc: False
+    ) -> Iterator[None]:
+        """A try around a block. `answered`: whether what it raises shows that the part is well."""
         part, number = self._part(kind, name), next(self._numbers)
         began = part.flying[number] = part.tried_at = self._ticks()
         try:
             yield
-        except answers:
-            self.succeeded(kind, name)
-            raise
         except Exception as exc:
-            self.failed(kind, name, exc, began=began)
+            if answered(exc):
+                self.succeeded(kind, name)
+            else:
+                self.failed(kind, name, exc, began=began)
             raise
         else:
             self.succeeded(kind, name)
@@ -143,9 +149,9 @@ class Freshness:
         part = self._part(kind, name)
         return self._ticks() - (part.began if part.succeeded_at is None else part.succeeded_at)
 
-    def is_waiting(self, kind: str, name: str) -> bool:
-        """Whether some try has no end yet."""
-        return bool(self._part(kind, name).flying)
+    def state(self, kind: str, name: str) -> dict[str, Any]:
+        """What `report` says of one part."""
+        return self._state(self._part(kind, name), self._ticks())
 
     def stale(self) -> list[Stale]:
         """All that was tried in vain for too long; of what belongs to another, only where that one is well."""
@@ -163,15 +169,18 @@ class Freshness:
         now = self._ticks()
         found: dict[str, dict[str, dict[str, Any]]] = {}
         for (kind, name), part in self._parts.items():
-            waits = now - min(part.flying.values()) if part.flying else None
-            found.setdefault(kind, {})[part.rule.shown or name] = {
-                "status": "ok" if part.stale_since(now) is None else "stale",
-                "succeeded_seconds_ago": None if part.succeeded_at is None else round(now - part.succeeded_at, 1),
-                "waits_seconds": None if waits is None else round(waits, 1),
-                "failures": part.failures,
-                "error": part.error,
-            }
+            found.setdefault(kind, {})[part.rule.shown or name] = self._state(part, now)
         return found
+
+    def _state(self, part: _Part, now: float) -> dict[str, Any]:
+        waits = now - min(part.flying.values()) if part.flying else None
+        return {
+            "status": "ok" if part.stale_since(now) is None else "stale",
+            "succeeded_seconds_ago": None if part.succeeded_at is None else round(now - part.succeeded_at, 1),
+            "waits_seconds": None if waits is None else round(waits, 1),
+            "failures": part.failures,
+            "error": part.error,
+        }
 
     def _part(self, kind: str, name: str) -> _Part:
         part = self._parts.get((kind, name))

@@ -128,7 +128,7 @@ class Health:
     def _reported(self, engines: dict[str, Any], tasks: dict[str, Any], sections: dict[str, Any]) -> Iterator[Trouble]:
         for kind, reports in (("engine", engines), ("task", tasks), ("role", sections)):
             for name, report in reports.items():
-                if report["status"] != TaskState.OK:
+                if report["status"] != TaskState.OK and report.get("told_as") != "freshness":
                     light = report["status"] in LIGHT or (kind == "engine" and name not in self.needed)
                     level = Level.DEGRADED if light else Level.FAILING
                     yield Trouble(kind, name, f"{kind} {name}: {report.get('error') or report['status']}", level)

@@ -125,6 +125,7 @@ LATE_POSTS = Counter(
     "ledger_late_posts_total", "Posts that showed where a page had proven nothing, found and stored", registry=REGISTRY
 )
 LIVE_UPDATES = Counter("live_updates_total", "Updates that Telegram pushed", ["kind"], registry=REGISTRY)
+LIVE_FAILURES = Counter("live_update_failures_total", "Updates that could not be saved", ["account"], registry=REGISTRY)
 BACKFILL_JOBS = ChannelCounter(
     "backfill_jobs_total", "Backfills of a channel", CHANNEL_LABELS, "status", registry=REGISTRY
 )

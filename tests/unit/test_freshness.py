@@ -119,7 +119,7 @@ def test_a_cancellation_is_neither_success_nor_failure(freshness: Freshness, tic
 
 def test_a_refusal_is_an_answer(freshness: Freshness, ticks: Ticks) -> None:
     fail(freshness)
-    with pytest.raises(Answer), freshness.trying("account", "a", answers=(Answer,)):
+    with pytest.raises(Answer), freshness.trying("account", "a", answered=lambda exc: isinstance(exc, Answer)):
         raise Answer
     assert freshness.report()["account"]["Alice"]["failures"] == 0
     assert freshness.seconds_since_success("account", "a") == 0

@@ -92,6 +92,24 @@ class AccountPool:
             raise SourceError(Failure.ACCOUNT, "this account cannot be used any more: log in again with `tga login`")
         return AccountSource(self, await self._roster.live(seat), Priority.LIVE)
 
+    async def heartbeat(self, account_id: str, *, live: bool = False) -> datetime | None:
+        """Ask an account for next to nothing; what time it is for Telegram. None: there is no such connection."""
+        seat = self._roster.seats.get(account_id)
+        if seat is None or not seat.usable:
+            return None
+        connection = seat.live if live else self._roster.reading(seat)
+        if connection is None:
+            return None
+        try:
+            return await connection.heartbeat()
+        except SourceError as exc:
+            await self.failed(connection, exc)
+            raise
+
+    def name_of(self, account_id: str) -> str:
+        seat = self._roster.seats.get(account_id)
+        return account_id if seat is None else seat.account.name
+
     async def active(self) -> list[str]:
         """The accounts that can be used now."""
         await self._roster.refresh()

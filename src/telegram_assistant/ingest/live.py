@@ -7,6 +7,7 @@ deletions that happened meanwhile may never be told.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
@@ -15,10 +16,12 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.modes import Mode
 from telegram_assistant.errors import Skip
+from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import Deleted, Interrupted, LiveUpdate, NewPost, Source, SourceError
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import LIVE_UPDATES, POSTS_PARSED_COUNT
+from telegram_assistant.metrics import LIVE_FAILURES, LIVE_UPDATES, POSTS_PARSED_COUNT
+from telegram_assistant.stores.outage import is_outage
 from telegram_assistant.stores.postgres.channels import Channels
 
 LOOK_SECONDS = 5.0  # how soon a new account is listened to
@@ -36,6 +39,8 @@ class LiveAccounts(Protocol):
 
     async def live(self, account_id: str) -> Source: ...
 
+    def name_of(self, account_id: str) -> str: ...
+
 
 class LiveReaders:
     """A supervised job: one listener per account, as accounts come and go."""
@@ -48,21 +53,40 @@ class LiveReaders:
         *,
         clock: Callable[[], datetime],
         due: asyncio.Event,
+        freshness: Freshness,
     ) -> None:
         self._channels = channels
         self._saver = saver
         self._accounts = accounts
         self._clock = clock
         self._due = due
+        self._freshness = freshness
+        self._listeners: dict[str, asyncio.Future[Any]] = {}
+        self._restarts: Counter[str] = Counter()
+
+    async def report(self) -> dict[str, Any]:
+        """For health: each account's listener by itself. What is wrong is told by freshness already."""
+        accounts: dict[str, dict[str, Any]] = {
+            self._accounts.name_of(account_id): {
+                "listening": self._freshness.state("listener", account_id),
+                "saving": self._freshness.state("live updates", account_id),
+                "restarts": self._restarts[account_id],
+            }
+            for account_id in self._listeners
+        }
+        bad = [one for one in accounts.values() if "stale" in (one["listening"]["status"], one["saving"]["status"])]
+        status = "ok" if not bad else "failing" if len(bad) == len(accounts) else "degraded"
+        return {"status": status, "error": None, "told_as": "freshness", "accounts": accounts}
 
     async def run(self, task: Task) -> None:
         task.ready()
-        listeners: dict[str, asyncio.Future[Any]] = {}
+        listeners = self._listeners
         try:
             while True:
                 active = await self._accounts.active()
                 for account_id in active:
                     if account_id not in listeners or listeners[account_id].done():
+                        self._restarts[account_id] += account_id in listeners
                         listeners[account_id] = asyncio.ensure_future(self._listen(account_id, task))
                 for account_id in set(listeners) - set(active):
                     listeners.pop(account_id).cancel()
@@ -72,6 +96,7 @@ class LiveReaders:
             for listener in listeners.values():
                 listener.cancel()
             await asyncio.gather(*listeners.values(), return_exceptions=True)
+            listeners.clear()
 
     async def _listen(self, account_id: str, task: Task) -> None:
         """Until it fails. What was missed meanwhile is read again once it listens: that is the first it hears.
@@ -80,28 +105,39 @@ class LiveReaders:
         """
         try:
             source = await self._accounts.live(account_id)
-            await self._take_all(source, task)
+            await self._take_all(account_id, source, task)
         except* SourceError as group:
             log.warning("live_interrupted", account=account_id, reason="; ".join(str(exc) for exc in group.exceptions))
         except* Exception:
             log.exception("live_failed", account=account_id)
         await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _take_all(self, source: Source, task: Task) -> None:
+    async def _take_all(self, account_id: str, source: Source, task: Task) -> None:
         """A channel has its lane, and its order in it; a save waits for the disk, while others go on."""
         lanes: list[asyncio.Queue[LiveUpdate]] = [asyncio.Queue(LANE_SIZE) for _ in range(LANES)]
 
         async def follow(lane: asyncio.Queue[LiveUpdate]) -> None:
             while True:
-                await self.take(await lane.get())
+                await self._take_or_look(account_id, await lane.get())
                 task.progress()
 
         async with asyncio.TaskGroup() as group:
             for lane in lanes:
                 group.create_task(follow(lane))
             async for update in source.updates():
-                channel_id = update.post.channel_id if isinstance(update, NewPost) else update.channel_id
-                await lanes[(channel_id or 0) % LANES].put(update)
+                await lanes[(_channel_of(update) or 0) % LANES].put(update)
+
+    async def _take_or_look(self, account_id: str, update: LiveUpdate) -> None:
+        """One update that cannot be saved is no reason to miss the others: its channel is read instead."""
+        try:
+            with self._freshness.trying("live updates", account_id):
+                await self.take(update)
+        except Exception as exc:
+            LIVE_FAILURES.labels(account_id).inc()
+            if is_outage(exc) or isinstance(update, Interrupted):
+                raise
+            log.exception("live_update_failed", account=account_id, channel_id=_channel_of(update))
+            await self._look_again(_channel_of(update))
 
     async def take(self, update: LiveUpdate) -> None:
         LIVE_UPDATES.labels(type(update).__name__).inc()
@@ -138,3 +174,7 @@ class LiveReaders:
     async def _look_again(self, channel_id: int | None) -> None:
         await self._channels.look_again(self._clock(), channel_id)
         self._due.set()
+
+
+def _channel_of(update: LiveUpdate) -> int | None:
+    return update.post.channel_id if isinstance(update, NewPost) else update.channel_id

@@ -16,6 +16,7 @@ from telegram_assistant.domain.modes import ModeOverride
 from telegram_assistant.domain.polling import PollingRules
 from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
+from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
@@ -23,6 +24,7 @@ from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.ingest.catching_up import CatchingUp
 from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.gauges import Gauges
+from telegram_assistant.ingest.heartbeat import Heartbeat
 from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.live import LiveReaders
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
@@ -79,12 +81,14 @@ def login_client(settings: Settings) -> Any:
 class Opener:
     """Makes the accounts' connections; nothing is connected yet."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, freshness: Freshness | None = None) -> None:
         self._make = client_maker(settings)
+        self._freshness = freshness
 
     def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramSource:
         client = self._make(session=session, purpose="live" if live else "read")
-        return TelegramSource(client, account_id, gate=gate)
+        # Without a budget it is no account yet: a session is looked at once, and its row is what health watches.
+        return TelegramSource(client, account_id, gate=gate, freshness=self._freshness if gate else None)
 
 
 def _read_key(path: Path | None) -> str | None:
@@ -165,7 +169,7 @@ async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
     pool = AccountPool(
         open_accounts(runtime),
         channels,
-        Opener(settings),
+        Opener(settings, runtime.freshness),
         clock=runtime.clock,
         paced=is_paced(runtime),
         session=session.get_secret_value() if session else None,
@@ -245,7 +249,7 @@ async def start_ingest(runtime: Runtime) -> None:
         pressure=pressure,
     )
     wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
-    live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake)
+    live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake, freshness=runtime.freshness)
     audits = Audits(runtime.database)
     every = settings.audit_interval_hours * 3600
     auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock)
@@ -257,6 +261,7 @@ async def start_ingest(runtime: Runtime) -> None:
         ("requests", wishes.run),
         ("scheduler", scheduler.run),
         ("live", live.run),
+        ("heartbeat", Heartbeat(pool, runtime.freshness).run),
         ("backfill", holes.run),
         ("media", media.run),
         ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock).run),
@@ -266,6 +271,7 @@ async def start_ingest(runtime: Runtime) -> None:
         await runtime.start_task(name, job, patience=PATIENCE.get(name, USUAL_PATIENCE))
     runtime.health.sections["scheduler"] = scheduler.report
     runtime.health.sections["parser"] = scheduler.report_parser
+    runtime.health.sections["live"] = live.report
     runtime.health.sections["publishing"] = pressure.report
     runtime.health.sections["accounts"] = pool.report
     runtime.health.sections["ledger"] = gauges.report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from telegram_assistant.domain.retries import Failure
@@ -33,6 +34,10 @@ class Connection(Source, Protocol):
     """A source that connects by itself when asked, and again after a failure."""
 
     async def me(self) -> Identity: ...
+
+    async def heartbeat(self) -> datetime:
+        """Ask for next to nothing; what time it is for Telegram."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, Self
@@ -15,6 +15,7 @@ from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.ingest.source import (
     PAGE_LIMIT,
     Changes,
@@ -39,6 +40,12 @@ from telegram_assistant.source.telegram_updates import Inbox
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 30.0  # all attempts, and the handshake
 SKIP_UNREADABLE = 3  # messages at the top that cannot be parsed
+METHOD = Rule(
+    within=60.0,
+    what="is not answered by Telegram",
+    cost="what needs this request waits",
+    remedy="it is tried again by itself; if it lasts, look at the log for what Telegram says",
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MOMENT = datetime(2038, 1, 19, tzinfo=UTC)  # later ones do not fit Telegram's 32 bits
 
@@ -55,9 +62,17 @@ class TelegramSource:
     """Reads with a client of `open_client`, and owns it from then on. Connects when first asked, and again after."""
 
     def __init__(
-        self, client: Any, account_id: str, *, request_timeout: float = REQUEST_SECONDS, gate: Gate | None = None
+        self,
+        client: Any,
+        account_id: str,
+        *,
+        request_timeout: float = REQUEST_SECONDS,
+        gate: Gate | None = None,
+        freshness: Freshness | None = None,
     ) -> None:
         self._client = client
+        self._kind = "listener" if client.receives_updates else "account"
+        self._freshness = freshness or Freshness()
         self._account_id = account_id
         self._timeout = request_timeout
         self._gate = gate
@@ -94,6 +109,12 @@ class TelegramSource:
                 self._me = None
                 self._me = await self._connect()
             return self._me
+
+    async def heartbeat(self) -> datetime:
+        """Ask for next to nothing, so that silence is known to be silence. What time it is for Telegram."""
+        await self._ask(functions.updates.GetStateRequest())
+        time: datetime = self._client.server_time
+        return time
 
     async def resolve(self, ref: ChannelRef) -> ChannelInfo:
         if ref.username is not None:
@@ -219,7 +240,7 @@ class TelegramSource:
     async def _connect(self) -> AccountInfo:
         client = self._client
         try:
-            with translated("connecting to Telegram"):
+            with self._tried(), translated("connecting to Telegram"):
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._disconnect()  # ends the tasks that a lost connection left behind
                     await client.connect()
@@ -241,7 +262,7 @@ class TelegramSource:
         if self._gate is not None:
             await self._gate(method)
         try:
-            with translated(method):
+            with self._tried(method), translated(method):
                 async with asyncio.timeout(self._timeout):
                     if dc_id is None or dc_id == self._client.session.dc_id:
                         return await self._client(request)
@@ -250,6 +271,18 @@ class TelegramSource:
             if self._gate is not None and exc.flood_seconds is not None:
                 await self._gate.flooded(method, exc.flood_seconds)
             raise
+
+    @contextmanager
+    def _tried(self, method: str | None = None) -> Iterator[None]:
+        """For health: when this connection last answered, and a method of it. A refusal is an answer too."""
+        with self._freshness.trying(self._kind, self._account_id, answered=_is_answer):
+            if method is None or self._kind != "account":
+                yield
+                return
+            name = f"{method} of {self._account_id}"
+            self._freshness.watch("method", name, replace(METHOD, part_of=(self._kind, self._account_id)))
+            with self._freshness.trying("method", name, answered=_is_answer):
+                yield
 
     def _ids_asker(self, peer: Peer) -> Any:
         async def ask(ids: Sequence[int]) -> Any:
@@ -273,6 +306,10 @@ class TelegramSource:
         raise error or SourceError(
             Failure.FATAL, f"the newest messages of channel {peer.channel_id} are all unreadable"
         )
+
+
+def _is_answer(exc: Exception) -> bool:
+    return isinstance(exc, SourceError) and exc.failure is not Failure.TRANSIENT
 
 
 def _look_at(ended: asyncio.Future[Any]) -> None:

@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from telethon import TelegramClient
@@ -110,6 +111,11 @@ class ReadingClient(TelegramClient):  # type: ignore[misc] # telethon ships no t
     @property
     def receives_updates(self) -> bool:
         return not self._no_updates
+
+    @property
+    def server_time(self) -> datetime:
+        """When Telegram sent its last message to us, by its own clock: every message carries that in its number."""
+        return datetime.fromtimestamp(self._sender._state._highest_remote_id >> 32, UTC)  # noqa: SLF001 - Telethon tells it nowhere else
 
     async def __call__(self, request: Any, ordered: bool = False, flood_sleep_threshold: int | None = None) -> Any:
         del ordered, flood_sleep_threshold
