@@ -1,7 +1,8 @@
-"""What health says of the scheduler and the parser: by age, and by outcome (SPEC 6.2, 7.3)."""
+"""What health says of the scheduler and the parser: by age, and by who is overdue (SPEC 6.2, 7.3)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -9,6 +10,10 @@ from telegram_assistant.domain.moments import as_utc
 
 OK_INTERVALS = 2
 STALE_INTERVALS = 4
+AHEAD = timedelta(seconds=5)  # clocks of two machines may differ by this
+LEAST_GRACE = timedelta(seconds=15)
+ENOUGH_VISITS = 8  # of the last minutes, to judge by their share alone
+MOST_FAIL = 0.8
 
 
 class SchedulerStatus(StrEnum):
@@ -20,20 +25,38 @@ class SchedulerStatus(StrEnum):
 
 
 class ParserStatus(StrEnum):
-    """Whether ticks achieve anything."""
+    """Whether channels are read as they were promised to be."""
 
     OK = "ok"
-    DEGRADED = "degraded"  # some channels fail
-    FAILING = "failing"  # every channel fails, visit after visit
+    DEGRADED = "degraded"  # some are not
+    FAILING = "failing"  # most are not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promises:
+    """How the channels stand, and how the visits of the last minutes went."""
+
+    active: int = 0
+    dead: int = 0
+    overdue: int = 0  # active, and not read by the time that was promised
+    late: int = 0  # of those: twice that time has passed
+    failing_twice: int = 0  # active, and failed in their last two visits or more
+    visits: int = 0  # lately
+    visits_failed: int = 0  # of those
 
 
 def scheduler_status(last_tick: datetime | None, now: datetime, interval: timedelta) -> SchedulerStatus:
-    """Status by the age of the last tick: ok up to 2 intervals, stale up to 4, then down; down before the first."""
+    """Status by the age of the last tick: ok up to 2 intervals, stale up to 4, then down; down before the first.
+
+    A tick in the future proves nothing: the clock was wrong then, or is now.
+    """
     if interval <= timedelta(0):
         raise ValueError(f"the interval between ticks must be positive, not {interval}")
     if last_tick is None:
         return SchedulerStatus.DOWN
     age = as_utc(now) - as_utc(last_tick)
+    if age < -AHEAD:
+        return SchedulerStatus.STALE
     if age <= OK_INTERVALS * interval:
         return SchedulerStatus.OK
     if age <= STALE_INTERVALS * interval:
@@ -41,9 +64,23 @@ def scheduler_status(last_tick: datetime | None, now: datetime, interval: timede
     return SchedulerStatus.DOWN
 
 
-def parser_status(*, active: int, failing: int, failing_twice: int, dead: int) -> ParserStatus:
-    """Status by outcome: how many channels there are, how many failed in their last visit, or in the last two."""
-    watched = active + dead
-    if watched and failing_twice + dead >= watched:
+def promised_at(now: datetime, planned: datetime | None, interval: timedelta) -> datetime:
+    """Until when a channel that was just read is to be read again: its next visit, and half as long once more.
+
+    Without a plan the next tick visits it.
+    """
+    wait = interval if planned is None else max(timedelta(0), as_utc(planned) - as_utc(now))
+    return as_utc(now) + wait + max(interval, wait / 2, LEAST_GRACE)
+
+
+def parser_status(found: Promises) -> ParserStatus:
+    """By promises: how many channels are overdue, and for how long; not by how often a single one failed."""
+    watched = found.active + found.dead
+    most_overdue = found.overdue > 0 and 2 * (found.overdue + found.dead) > watched
+    most_fail = 2 * found.failing_twice > found.active
+    visits_fail = found.visits >= ENOUGH_VISITS and found.visits_failed >= MOST_FAIL * found.visits
+    if most_overdue or most_fail or visits_fail or (watched and found.dead == watched):
         return ParserStatus.FAILING
-    return ParserStatus.DEGRADED if failing or dead else ParserStatus.OK
+    if found.late or (found.overdue and 10 * found.overdue >= found.active):
+        return ParserStatus.DEGRADED
+    return ParserStatus.OK

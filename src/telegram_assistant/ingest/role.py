@@ -137,6 +137,7 @@ def _visitor(
         lease=timedelta(seconds=settings.ingest_lease_sec),
         # Who fails twice shows in health within two ticks, however short they are.
         retry_failed=timedelta(seconds=min(RETRY_SECONDS, settings.parser_scheduler_interval_sec)),
+        interval=timedelta(seconds=settings.parser_scheduler_interval_sec),
     )
     return Visitor(channels, parser, pool, owner=settings.hostname, rules=rules, clock=runtime.clock, polling=polling)
 
@@ -222,6 +223,7 @@ async def start_ingest(runtime: Runtime) -> None:
         due=visitor.wake,
         watch=silence.check,
         polling=polling,
+        visits_lately=visitor.visits_lately,
         # Another process takes over before health calls the scheduler stale.
         lock_ttl=min(LOCK_TTL, max(LEAST_LOCK_TTL, settings.parser_scheduler_interval_sec)),
     )

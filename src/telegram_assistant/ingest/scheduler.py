@@ -5,23 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Any
 
 from redis.asyncio import Redis
 
 from telegram_assistant import __version__
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.domain.health_status import ParserStatus, SchedulerStatus, parser_status, scheduler_status
+from telegram_assistant.domain.health_status import (
+    AHEAD,
+    ParserStatus,
+    Promises,
+    SchedulerStatus,
+    parser_status,
+    scheduler_status,
+)
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.polling import Polling
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import CHANNELS_DUE, INTERVAL, LAST_TICK, LOCK_ACQUIRED
 from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
-from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.channels import Channels, Outcome
 from telegram_assistant.stores.redis import time_from_text, time_to_text
 
 LOCK_TTL = 60.0
 FAILING_SHOWN = 20
+NAMED = 3
+LOOK_SHARE = 50.0
 
 log = get_logger(__name__)
 
@@ -40,6 +50,7 @@ class Scheduler:
         due: asyncio.Event,
         watch: Callable[[], Awaitable[int]],
         polling: Polling | None = None,
+        visits_lately: Callable[[], tuple[int, int]] = lambda: (0, 0),
         lock_ttl: float = LOCK_TTL,
     ) -> None:
         self._channels = channels
@@ -50,6 +61,9 @@ class Scheduler:
         self._due = due  # wakes this process's visitor
         self._watch = watch  # looks for unusual silence
         self._polling = polling  # None: every channel on every tick
+        self._visits_lately = visits_lately
+        self._outcome: tuple[float, Outcome] | None = None  # the last, and until when it is good enough
+        self._began = monotonic()
         self.lock = Lock(
             redis,
             SCHEDULER_LOCK,
@@ -66,7 +80,8 @@ class Scheduler:
             while True:
                 if await self.lock.hold():
                     last = time_from_text(await self._redis.get(SCHEDULER_LAST_TICK))
-                    if last is None or self._clock() - last >= self._interval:
+                    age = None if last is None else self._clock() - last
+                    if last is None or age is None or age >= self._interval or age < -AHEAD:
                         await self.tick()
                     else:
                         LAST_TICK.set(last.timestamp())  # of whoever ticked before us
@@ -103,26 +118,75 @@ class Scheduler:
             "last_tick_ts": last.isoformat() if last else None,
             "interval_sec": self._interval.total_seconds(),
             "lock_owner": await self._redis.get(SCHEDULER_LOCK),
-            "error": None
-            if status is SchedulerStatus.OK
-            else f"no tick since {last.isoformat() if last else 'the start'}",
+            "error": None if status is SchedulerStatus.OK else _no_tick(last, self._clock()),
         }
 
     async def report_parser(self) -> dict[str, Any]:
-        """By outcome (SPEC 7.3): ticks that parse nothing because channels fail are not ok, and the page says which."""
-        outcome = await self._channels.outcome(failing_shown=FAILING_SHOWN)
+        """By promises (SPEC 7.3, G9): who was not read in time, since when, and why."""
+        outcome = await self._look()
+        visits, failed = self._visits_lately()
         status = parser_status(
-            active=outcome.active,
-            failing=outcome.failing,
-            failing_twice=outcome.failing_twice,
-            dead=outcome.dead,
+            Promises(
+                active=outcome.active,
+                dead=outcome.dead,
+                overdue=outcome.overdue,
+                late=outcome.late,
+                failing_twice=outcome.failing_twice,
+                visits=visits,
+                visits_failed=failed,
+            )
         )
-        failing = status is ParserStatus.FAILING
+        if status is ParserStatus.DEGRADED and monotonic() - self._began < 2 * self._interval.total_seconds():
+            status = ParserStatus.OK  # what was missed while nothing ran is being read
+        counted = ("active", "failing", "dead", "overdue")
         return {
-            "status": "failing" if failing else "ok",  # a few failing channels are named below, and are not red
+            "status": status.value,
             "version": __version__,
             "initialized": True,
-            "channels": {"active": outcome.active, "failing": outcome.failing, "dead": outcome.dead},
+            "channels": {name: getattr(outcome, name) for name in counted},
+            "visits_lately": {"ended": visits, "failed": failed},
             "failing": [{"channel": name, "error": error} for name, error in outcome.worst],
-            "error": f"every channel fails, e.g. {outcome.worst[0][0]}: {outcome.worst[0][1]}" if failing else None,
+            "overdue": [
+                {"channel": name, "since": since.isoformat(), "error": error} for name, since, error in outcome.longest
+            ],
+            "error": None if status is ParserStatus.OK else _told(outcome, visits, failed),
         }
+
+    async def _look(self) -> Outcome:
+        """At most a fiftieth of the time is spent with it, however many channels there are."""
+        began = monotonic()
+        if self._outcome is None or began >= self._outcome[0]:
+            found = await self._channels.outcome(self._clock(), shown=FAILING_SHOWN)
+            self._outcome = began + LOOK_SHARE * (monotonic() - began), found
+        return self._outcome[1]
+
+
+def _no_tick(last: datetime | None, now: datetime) -> str:
+    if last is None:
+        return "no tick since the start; no channel is visited; is another process holding scheduler:lock?"
+    if last > now:
+        return (
+            f"the last tick is said to be at {last.isoformat()}, which has not come yet; a clock was wrong; the next"
+            " tick puts it right"
+        )
+    return f"no tick since {last.isoformat()}; no channel becomes due; the log of the task `scheduler` says why"
+
+
+def _told(outcome: Outcome, visits: int, failed: int) -> str:
+    """What is wrong, since when, what it costs, what to do."""
+    said = []
+    if outcome.overdue:
+        name, since, error = outcome.longest[0]
+        some = ", ".join(one for one, _, _ in outcome.longest[:NAMED])
+        said.append(
+            f"{outcome.overdue} of {outcome.active} channels were not read in time, the first since"
+            f" {since:%Y-%m-%d %H:%M:%S} UTC ({some}; {name}: {error or 'no error, it waits for its turn'})"
+        )
+    if outcome.failing_twice:
+        name, error = outcome.worst[0]
+        said.append(f"{outcome.failing} of {outcome.active} channels fail, e.g. {name}: {error}")
+    if failed:
+        said.append(f"{failed} of the last {visits} visits failed")
+    if outcome.dead:
+        said.append(f"{outcome.dead} channels were given up")
+    return "; ".join([*said, "their new posts are not captured yet; mend what the error says, they are tried again"])

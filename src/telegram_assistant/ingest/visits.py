@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.health_status import promised_at
 from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, choose_mode
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
@@ -34,6 +36,8 @@ HOPELESS_AFTER = 3  # the same, when Telegram says there is nothing to read
 NOT_THE_CHANNELS_FAULT = frozenset({Failure.TRANSIENT, Failure.ACCOUNT})  # it never dies of these
 RETRY_DEAD = timedelta(hours=6)
 LONGEST_RETRY = 16  # times the first
+LONGEST_POSTPONEMENT = 3600.0  # seconds
+LATELY, LATELY_SECONDS = 500, 120.0
 ALBUM_AGAIN = timedelta(seconds=15)
 
 log = get_logger(__name__)
@@ -60,6 +64,7 @@ class VisitRules:
     concurrency: int = 4
     lease: timedelta = timedelta(minutes=5)
     retry_failed: timedelta = timedelta(seconds=60)
+    interval: timedelta = timedelta(seconds=300)  # between ticks
 
 
 class Visitor:
@@ -87,6 +92,7 @@ class Visitor:
         self._rng = rng or Random()  # noqa: S311 - jitter, no secret
         self._progress: Callable[[], None] = lambda: None
         self.wake = asyncio.Event()
+        self.lately: deque[tuple[float, bool]] = deque(maxlen=LATELY)  # when visits ended, and whether well
 
     async def run(self, task: Task) -> None:
         """A supervised job: visit what is due. Stopping hands back what is in flight (SPEC 1.8)."""
@@ -158,6 +164,7 @@ class Visitor:
                 if is_outage(exc):
                     raise  # nothing can be visited: the task fails visibly, and is restarted
                 log.exception("visit_failed")
+                self.lately.append((monotonic(), False))
                 await self._store_failure(channel, decision.mode, f"{type(exc).__name__}: {exc}", None)
                 return None
             finally:
@@ -228,15 +235,26 @@ class Visitor:
             refreshed=parsed.refreshed,
             next_visit_at=again,
             planned=planned,
+            promised_at=promised_at(now, None if planned is None else planned.at, self._rules.interval),
         )
+        self.lately.append((monotonic(), True))
         WATERMARK_AGE.labels(channel.id).set(0)
         RUNS.labels(mode, "ok" if parsed.new else "empty").inc()
         log.info("visited", new=parsed.new, edited=parsed.edited, deleted=parsed.deleted, pages=parsed.pages)
 
+    def visits_lately(self) -> tuple[int, int]:
+        """How many visits ended in the last minutes, and how many of those not well."""
+        since = monotonic() - LATELY_SECONDS
+        ended = [well for at, well in self.lately if at > since]
+        return len(ended), ended.count(False)
+
     async def _failed(self, channel: Channel, mode: Mode, exc: SourceError) -> None:
+        self.lately.append((monotonic(), False))
         if exc.failure is Failure.FLOOD:
-            # The account waits, not the channel: no failure of the channel, only a later visit.
-            until = self._clock() + timedelta(seconds=(exc.flood_seconds or 0) + self._rng.uniform(0, 3))
+            # The account waits, not the channel: no failure of the channel, only a later visit. Not much later: a
+            # look costs nothing while the account waits, and a time far ahead would be taken for a wrong clock.
+            seconds = min(exc.flood_seconds or 0.0, LONGEST_POSTPONEMENT)
+            until = self._clock() + timedelta(seconds=seconds + self._rng.uniform(0, 3))
             await self._channels.hand_back(channel.id, self._owner, next_visit_at=until)
             RUNS.labels(mode, "flood").inc()
             log.warning("visit_postponed", until=until.isoformat(), reason=str(exc))

@@ -6,7 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from telegram_assistant.domain.health_status import ParserStatus, SchedulerStatus, parser_status, scheduler_status
+from telegram_assistant.domain.health_status import (
+    ParserStatus,
+    Promises,
+    SchedulerStatus,
+    parser_status,
+    promised_at,
+    scheduler_status,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -16,7 +23,16 @@ INTERVAL = timedelta(seconds=300)
 
 @pytest.mark.parametrize(
     "age,status",
-    [(0, "ok"), (300, "ok"), (600, "ok"), (600.000001, "stale"), (1200, "stale"), (1200.000001, "down"), (-60, "ok")],
+    [
+        (0, "ok"),
+        (300, "ok"),
+        (600, "ok"),
+        (600.000001, "stale"),
+        (1200, "stale"),
+        (1200.000001, "down"),
+        (-4, "ok"),
+        (-60, "stale"),
+    ],
 )
 def test_spec_8_status_by_age_of_the_last_tick(age: float, status: str) -> None:
     assert scheduler_status(NOW - timedelta(seconds=age), NOW, INTERVAL) == status
@@ -37,21 +53,42 @@ def test_spec_7_2_naive_times_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "active,failing,failing_twice,dead,status",
+    "found,status",
     [
-        (3, 3, 3, 0, "failing"),  # all of them, twice: red although it ticks
-        (3, 3, 2, 0, "degraded"),
-        (3, 1, 1, 0, "degraded"),
-        (3, 0, 0, 0, "ok"),
-        (1, 1, 1, 0, "failing"),
-        (0, 0, 0, 2, "failing"),  # given up, every one: nothing is parsed any more
-        (2, 0, 0, 1, "degraded"),
-        (2, 2, 2, 1, "failing"),
-        (0, 0, 0, 0, "ok"),  # nothing to watch is not a failure
+        (Promises(active=1000), "ok"),
+        (Promises(active=1000, overdue=990), "failing"),  # N1: 99 % are not ok
+        (Promises(active=1000, overdue=501), "failing"),
+        (Promises(active=1000, overdue=500), "degraded"),
+        (Promises(active=1000, overdue=100), "degraded"),
+        (Promises(active=1000, overdue=99), "ok"),  # a little late, and there are many
+        (Promises(active=1000, overdue=1, late=1), "degraded"),  # one, by twice its promise
+        (Promises(active=1, overdue=1), "failing"),
+        (Promises(active=2, overdue=1), "degraded"),
+        (Promises(active=3, failing_twice=3), "failing"),
+        (Promises(active=3, failing_twice=2), "failing"),
+        (Promises(active=3, failing_twice=1), "ok"),  # its own time tells
+        (Promises(active=2000, visits=40, visits_failed=39), "failing"),  # long before half of them are overdue
+        (Promises(active=2000, visits=40, visits_failed=31), "ok"),
+        (Promises(active=2000, visits=7, visits_failed=7), "ok"),  # too few to say
+        (Promises(dead=2), "failing"),  # given up, every one: nothing is parsed any more
+        (Promises(active=2, dead=1), "ok"),
+        (Promises(active=2, dead=2, overdue=1), "failing"),
+        (Promises(), "ok"),  # nothing to watch is not a failure
     ],
 )
-def test_spec_7_3_status_by_what_visits_achieve(
-    active: int, failing: int, failing_twice: int, dead: int, status: str
-) -> None:
-    found = parser_status(active=active, failing=failing, failing_twice=failing_twice, dead=dead)
-    assert found is ParserStatus(status)
+def test_n1_status_by_promises(found: Promises, status: str) -> None:
+    assert parser_status(found) is ParserStatus(status)
+
+
+@pytest.mark.parametrize(
+    "planned,promised",
+    [(None, 600), (300, 600), (5, 305), (3600, 5400), (-10, 300)],
+)
+def test_a_promise_is_the_next_visit_and_some_grace(planned: float | None, promised: float) -> None:
+    at = None if planned is None else NOW + timedelta(seconds=planned)
+    assert promised_at(NOW, at, INTERVAL) == NOW + timedelta(seconds=promised)
+
+
+def test_n2_a_tick_in_the_future_is_not_ok() -> None:
+    assert scheduler_status(NOW + timedelta(days=1), NOW, INTERVAL) is SchedulerStatus.STALE
+    assert scheduler_status(NOW + timedelta(seconds=2), NOW, INTERVAL) is SchedulerStatus.OK, "another machine's clock"

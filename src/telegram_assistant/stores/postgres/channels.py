@@ -139,10 +139,13 @@ class Outcome:
     """How visits went lately, over all channels."""
 
     active: int
+    dead: int
     failing: int
     failing_twice: int  # failed in their last two visits or more
-    dead: int
+    overdue: int  # not read until the time that was promised
+    late: int  # of those: twice that time has passed
     worst: list[tuple[str, str]]  # channel and error
+    longest: list[tuple[str, datetime, str | None]]  # overdue: channel, since when, error
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +285,7 @@ class Channels:
         refreshed: Collection[str] = (),
         next_visit_at: datetime | None = None,
         planned: Planned | None = None,
+        promised_at: datetime | None = None,
     ) -> None:
         """last_parsed_at moves only when something was parsed (SPEC 2.3). What is planned is overridden by the rest."""
         changes = (
@@ -292,10 +296,11 @@ class Channels:
             " refreshed = CASE WHEN next_visit_at > :began THEN refreshed"
             " ELSE refreshed || CAST(:refreshed AS jsonb) END, planned_at = :planned, plan_price = :price,"
             " appetite = coalesce(:appetite, appetite), rhythm = coalesce(CAST(:rhythm AS jsonb), rhythm),"
-            " rhythm_since = coalesce(:since, rhythm_since)"
+            " rhythm_since = coalesce(:since, rhythm_since), promised_at = coalesce(:promised, promised_at)"
         )
         marks = to_json({name: now.isoformat() for name in refreshed})
         values = {"next": next_visit_at, "now": now, "began": began, "parsed": parsed, "refreshed": marks}
+        values["promised"] = promised_at
         await self._finish(channel_id, owner, changes, values | planned_values(planned))
 
     async def fail(
@@ -316,22 +321,43 @@ class Channels:
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "owner": owner, **values})
 
-    async def outcome(self, *, failing_shown: int) -> Outcome:
-        counts = text(
-            "SELECT count(*) FILTER (WHERE status = 'active') AS active,"
-            " count(*) FILTER (WHERE status = 'active' AND failures > 0) AS failing,"
-            " count(*) FILTER (WHERE status = 'active' AND failures > 1) AS failing_twice,"
-            " count(*) FILTER (WHERE status = 'dead') AS dead FROM channels"
+    async def outcome(self, now: datetime, *, shown: int) -> Outcome:
+        """By indexes: what is overdue or fails is few rows of many, unless everything is wrong."""
+        overdue = text(
+            "SELECT count(*) AS overdue, count(*) FILTER (WHERE :now > promised_at"
+            " + (promised_at - coalesce(last_success_at, created_at))) AS late"
+            " FROM channels WHERE status = 'active' AND promised_at < :now"
+        )
+        failing = text(
+            "SELECT count(*) AS failing, count(*) FILTER (WHERE failures > 1) AS twice FROM channels"
+            " WHERE failures > 0 AND status = 'active'"
+        )
+        longest = text(
+            "SELECT coalesce('@' || username, title), promised_at, last_error FROM channels"
+            " WHERE status = 'active' AND promised_at < :now ORDER BY promised_at LIMIT :limit"
         )
         worst = text(
             "SELECT coalesce('@' || username, title) AS name, last_error FROM channels"
             " WHERE status <> 'removed' AND failures > 0 ORDER BY failures DESC, id LIMIT :limit"
         )
+        counts = await self.counts()
         async with self._database.connect() as connection:
-            row = (await connection.execute(counts)).one()
-            rows = await connection.execute(worst, {"limit": failing_shown})
-            named = [(found.name, found.last_error or "unknown") for found in rows]
-        return Outcome(row.active, row.failing, row.failing_twice, row.dead, named)
+            due = (await connection.execute(overdue, {"now": now})).one()
+            bad = (await connection.execute(failing)).one()
+            named = [
+                (row.name, row.last_error or "unknown") for row in await connection.execute(worst, {"limit": shown})
+            ]
+            oldest = await connection.execute(longest, {"now": now, "limit": shown})
+            return Outcome(
+                active=counts.get("active", 0),
+                dead=counts.get("dead", 0),
+                failing=bad.failing,
+                failing_twice=bad.twice,
+                overdue=due.overdue,
+                late=due.late,
+                worst=named,
+                longest=[(row[0], row[1], row[2]) for row in oldest],
+            )
 
     async def newest_posts(self) -> list[Quiet]:
         """Every active channel that has ever posted."""

@@ -137,12 +137,18 @@ channels = Table(
     _time("planned_at"),  # next_visit_at while nothing but the rhythm decides it,
     Column("plan_price", Float),  # at this price of a request
     _time("next_visit_at"),
+    # To be read again until then; a success moves it, and neither a failure nor a postponement does.
+    Column(
+        "promised_at", DateTime(timezone=True), nullable=False, server_default=text("now() + interval '10 minutes'")
+    ),
     Column("leased_by", Text),
     _time("leased_until"),
     _now("created_at"),
     CheckConstraint("status IN ('active', 'dead', 'removed', 'linked')", "status"),
     Index("uq_channels_username", func.lower(text("username")), unique=True),
     Index("ix_channels_due", "next_visit_at", postgresql_where=text("status <> 'removed'")),
+    Index("ix_channels_promised", "promised_at", postgresql_where=text("status = 'active'")),
+    Index("ix_channels_failing", "failures", postgresql_where=text("failures > 0")),
     Index(None, "tenant_id"),
 )
 
