@@ -139,7 +139,11 @@ CAPTURE = Dashboard(
             by("kind", "increase(audit_disagreements_total[6h])"),
         ),
         panel(
-            "Live updates", "What Telegram pushed, per second.", by("kind", "rate(live_updates_total[5m])"), unit="ops"
+            "Live updates",
+            "What Telegram pushed, per second, and what of it could not be saved.",
+            by("kind", "rate(live_updates_total[5m])"),
+            Query("sum by (account) (rate(live_update_failures_total[5m]))", "failed: {{account}}"),
+            unit="ops",
         ),
         panel(
             "Edits, deletions and late posts",

@@ -35,6 +35,7 @@ class Rule:
 
     within: float = WITHIN
     always: bool = False  # it must succeed even when nobody asks
+    each: bool = False  # every try must end in that time, whatever the others achieve meanwhile
     shown: str = ""  # its name for people
     what: str = "has achieved nothing"
     cost: str = ""
@@ -79,14 +80,22 @@ class _Part:
     def stale_since(self, now: float) -> float | None:
         """From when on it was tried in vain, if that is too long ago."""
         within = self.rule.within
-        since = [moment for moment in (self.vain_since, min(self.flying.values(), default=None)) if moment is not None]
+        since = [moment for moment in (self.vain_since, self.waits_since()) if moment is not None]
         if since and now - min(since) > within and self._in_vain(now):
             return min(since)
         quiet_since = self.began if self.succeeded_at is None else self.succeeded_at
         return quiet_since if self.rule.always and now - quiet_since > within else None
 
+    def waits_since(self) -> float | None:
+        """When the oldest try began that has no end yet, or what else succeeded since."""
+        if not self.flying:
+            return None
+        began = min(self.flying.values())
+        return began if self.succeeded_at is None or self.rule.each else max(began, self.succeeded_at)
+
     def _in_vain(self, now: float) -> bool:
-        waits = now - min(self.flying.values(), default=now)
+        waits_since = self.waits_since()
+        waits = 0.0 if waits_since is None else now - waits_since
         if waits > self.rule.within or (self.failures and waits > self.rule.within / 4):
             return True
         used = self.tried_at is not None and now - self.tried_at < max(UNUSED, 10 * self.rule.within)

@@ -160,3 +160,17 @@ def test_what_belongs_to_a_stale_part_is_not_told_again(freshness: Freshness, ti
     assert [one.kind for one in freshness.stale()] == ["account"]
     freshness.succeeded("account", "a")
     assert [one.kind for one in freshness.stale()] == ["method"]
+
+
+def test_a_hanging_try_beside_others_that_succeed_counts_only_where_each_must_end(
+    freshness: Freshness, ticks: Ticks
+) -> None:
+    freshness.watch("stage", "tagging", Rule(within=45.0, each=True))
+    with freshness.trying("account", "a"), freshness.trying("stage", "tagging"):
+        for _ in range(5):
+            ticks.now += 20
+            freshness.succeeded("account", "a")
+            freshness.succeeded("stage", "tagging")
+        assert [one.kind for one in freshness.stale()] == ["stage"]
+        ticks.now += 46
+        assert [one.kind for one in freshness.stale()] == ["account", "stage"]
