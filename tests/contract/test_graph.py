@@ -389,3 +389,19 @@ async def test_writers_at_the_same_time(graph: Graph, tenant: UUID) -> None:
     for one in same:
         assert await graph.node(tenant, one.post_id) == one
     assert (await counts(graph, tenant))["Tag"] == 11
+
+
+async def test_a_mark_tells_one_graph_from_another(graph: Graph) -> None:
+    """N14. It belongs to no tenant, and is no node that counts."""
+    await graph.set_mark("first")
+    assert await graph.mark() == "first"
+    await graph.set_mark("second")
+    assert await graph.mark() == "second"
+
+
+async def test_which_posts_were_put(graph: Graph, tenant: UUID) -> None:
+    put, answered, unknown = uuid4(), uuid4(), uuid4()
+    await graph.put([post(tenant, post_id=put, replies_to=answered)])
+    assert await graph.known(tenant, [put, answered, unknown]) == {put}
+    assert await graph.known(uuid4(), [put]) == set()
+    assert await graph.known(tenant, []) == set()

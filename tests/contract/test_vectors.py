@@ -321,3 +321,20 @@ async def test_puts_and_searches_at_the_same_time(vectors: Vectors, tenant: UUID
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True)) / (math.hypot(*one) * math.hypot(*other))
+
+
+async def test_a_mark_tells_one_index_from_another(vectors: Vectors, tenant: UUID) -> None:
+    """N14."""
+    assert await vectors.mark(tenant) is None
+    await vectors.open(tenant, SMALL)
+    assert await vectors.mark(tenant) == ""
+    await vectors.set_mark(tenant, "first")
+    assert await vectors.mark(tenant) == "first"
+    assert await vectors.mark(uuid4()) is None
+    await vectors.open(tenant, LARGE)
+    await vectors.set_mark(tenant, "second")
+    await vectors.switch(tenant, LARGE)
+    assert await vectors.mark(tenant) == "second", "a switch of the model does not make another index of it"
+    assert await vectors.current(tenant) == LARGE
+    await vectors.drop(tenant)
+    assert await vectors.mark(tenant) is None

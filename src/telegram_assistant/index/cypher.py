@@ -18,6 +18,7 @@ Row: TypeAlias = tuple[Any, ...]
 Steps: TypeAlias = Generator[tuple[str, Params], list[Row], T]
 
 SCHEMA_VERSION = 1
+MARK = "Mark"  # one node, of no tenant, which tells this graph from any other
 
 # Every node also has `key` and `tenant`.
 NODES: dict[str, dict[str, str]] = {

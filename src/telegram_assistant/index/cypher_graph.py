@@ -68,6 +68,15 @@ class CypherGraph(ABC):
     async def counts(self, tenant_id: UUID) -> dict[str, int]:
         return await self._read(partial(cypher_read.counts, tenant_id))
 
+    async def known(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> set[UUID]:
+        return await self._read(partial(cypher_read.known, tenant_id, list(post_ids)))
+
+    async def mark(self) -> str | None:
+        return await self._read(cypher_read.mark)
+
+    async def set_mark(self, mark: str) -> None:
+        await self._write(partial(cypher_put.set_mark, mark))
+
     async def drop(self, tenant_id: UUID) -> None:
         for label in NODES:
             while await self._write(partial(cypher_put.drop_some, tenant_id, label, DROPPED_AT_ONCE)):

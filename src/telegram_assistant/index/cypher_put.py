@@ -12,7 +12,7 @@ from datetime import UTC
 from typing import Any
 from uuid import UUID
 
-from telegram_assistant.index.cypher import NODES, RELATIONS, Steps, key_of, label_of, whole
+from telegram_assistant.index.cypher import MARK, NODES, RELATIONS, Steps, key_of, label_of, whole
 from telegram_assistant.index.graph import PostNode
 
 UNKNOWN = 0  # stands for "no message id": Telegram counts from 1, and Ladybug types a column of nothing as text
@@ -149,6 +149,10 @@ def put_interests(tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -
     else:
         yield "MATCH (u:User) WHERE u.key = $key DELETE u", {"key": user}
     yield from _delete_lonely({"Topic": {row[0] for row in whole(held)} - {row["key"] for row in rows}})
+
+
+def set_mark(mark: str) -> Steps[None]:
+    yield f"MERGE (m:{MARK} {{key: $key}}) SET m.id = $mark", {"key": MARK, "mark": mark}
 
 
 def drop_some(tenant_id: UUID, label: str, most: int) -> Steps[int]:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from telegram_assistant.domain.understanding import Entity, EntityKind
-from telegram_assistant.index.cypher import NODES, Steps, key_of, whole
+from telegram_assistant.index.cypher import MARK, NODES, Steps, key_of, whole
 from telegram_assistant.index.graph import Image, Neighbour, PostNode, Thing, Together, WebPage
 
 MOST_HOLDERS = 1000  # what more posts than these hold says nothing about any two of them, and would cost much to follow
@@ -147,3 +147,18 @@ def counts(tenant_id: UUID) -> Steps[dict[str, int]]:
     ]
     rows = yield " UNION ALL ".join(each), {"tenant": str(tenant_id)}
     return dict.fromkeys(NODES, 0) | dict(rows)
+
+
+def known(tenant_id: UUID, post_ids: list[UUID]) -> Steps[set[UUID]]:
+    """Without those that others only reply to."""
+    keys = [key_of(tenant_id, str(post_id)) for post_id in post_ids]
+    rows = yield (
+        "UNWIND $keys AS k MATCH (p:Post) WHERE p.key = k AND p.posted_at IS NOT NULL RETURN p.id",
+        {"keys": keys},
+    )
+    return {UUID(row[0]) for row in whole(rows)}
+
+
+def mark() -> Steps[str | None]:
+    rows = yield f"MATCH (m:{MARK}) WHERE m.key = $key RETURN m.id", {"key": MARK}
+    return rows[0][0] if rows else None

@@ -21,6 +21,7 @@ class Generations:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.current: Model | None = None
+        self._mark = ""
         self._folders: dict[Model, str] = {}
         self._load()
 
@@ -55,18 +56,33 @@ class Generations:
         for name in others:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
+    def mark(self) -> str | None:
+        """As the file says it now; None: there is none."""
+        try:
+            return str(json.loads((self.folder / FILE).read_text(encoding="utf-8")).get("mark", ""))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as exc:
+            raise _unreadable(self.folder, exc) from exc
+
+    def set_mark(self, mark: str) -> None:
+        self._mark = mark
+        self._save()
+
     def delete(self) -> None:
         """All of it, the file first: a half-deleted tenant is no tenant."""
         (self.folder / FILE).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.current, self._folders = None, {}
+        self.current, self._folders, self._mark = None, {}, ""
 
     def _load(self) -> None:
         if not self.folder.exists():
             return
         try:
             raw = (self.folder / FILE).read_text(encoding="utf-8") if (self.folder / FILE).exists() else "{}"
-            for one in json.loads(raw).get("generations", ()):
+            listed = json.loads(raw)
+            self._mark = str(listed.get("mark", ""))
+            for one in listed.get("generations", ()):
                 model = Model(one["model"], one["size"])
                 self._folders[model] = one["folder"]
                 if one["current"]:
@@ -74,9 +90,7 @@ class Generations:
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self.folder)) from exc
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise Fatal(
-                f"{self.folder / FILE} cannot be read ({exc}): move {self.folder} away, then index the posts again"
-            ) from exc
+            raise _unreadable(self.folder, exc) from exc
         for path in self.folder.iterdir():
             if path.is_dir() and path.name not in self._folders.values():
                 shutil.rmtree(path, ignore_errors=True)
@@ -89,9 +103,13 @@ class Generations:
         draft = self.folder / f"{FILE}.new"
         try:
             with draft.open("w", encoding="utf-8") as file:
-                json.dump({"generations": listed}, file, ensure_ascii=False, indent=1)
+                json.dump({"mark": self._mark, "generations": listed}, file, ensure_ascii=False, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.folder / FILE)
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self.folder)) from exc
+
+
+def _unreadable(folder: Path, exc: Exception) -> Fatal:
+    return Fatal(f"{folder / FILE} cannot be read ({exc}): move {folder} away, then index the posts again")

@@ -40,6 +40,12 @@ class EdgeTenant:
     def current(self) -> Model | None:
         return self._generations.current
 
+    def mark(self) -> str | None:
+        return self._generations.mark()
+
+    def set_mark(self, mark: str) -> None:
+        self._generations.set_mark(mark)
+
     def open(self, model: Model) -> None:
         if model not in self._generations:
             folder = self._generations.new_folder()

@@ -86,6 +86,12 @@ class EdgeVectors:
             if start is None:
                 return
 
+    async def mark(self, tenant_id: UUID) -> str | None:
+        return await self._in_thread(lambda: self._mark(tenant_id))
+
+    async def set_mark(self, tenant_id: UUID, mark: str) -> None:
+        await self._call(tenant_id, EdgeTenant.set_mark, mark)
+
     async def drop(self, tenant_id: UUID) -> None:
         await self._call(tenant_id, EdgeTenant.drop)
 
@@ -116,6 +122,23 @@ class EdgeVectors:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _mark(self, tenant_id: UUID) -> str | None:
+        mark = self._tenant(tenant_id).mark()
+        if mark is None or not self._owner.is_there():
+            self._forget()
+            return None
+        return mark
+
+    def _forget(self) -> None:
+        """The files are gone, and what is open is nowhere on the disk any more: the next use begins anew."""
+        for tenant in self._tenants.values():
+            try:
+                tenant.close()
+            except (AssistantError, OSError, RuntimeError) as exc:
+                log.debug("edge_not_closed", reason=str(exc))
+        self._tenants.clear()
+        self._owner.release()
 
     def _tenant(self, tenant_id: UUID) -> EdgeTenant:
         self._owner.take()

@@ -120,6 +120,16 @@ class Graph(Protocol):
         """Nodes by kind, for doctor and tests."""
         ...
 
+    async def known(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> set[UUID]:
+        """Which of these posts were put."""
+        ...
+
+    async def mark(self) -> str | None:
+        """What tells this graph from any other, as `set_mark` wrote it; None: it was not marked, or it is not there."""
+        ...
+
+    async def set_mark(self, mark: str) -> None: ...
+
     async def drop(self, tenant_id: UUID) -> None:
         """A tenant leaves: nothing of it stays."""
         ...

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import ladybug
 
 from telegram_assistant.errors import Fatal, Reject, Retry
-from telegram_assistant.index.cypher import NODES, RELATIONS, SCHEMA_VERSION, Params, Row, Steps
+from telegram_assistant.index.cypher import MARK, NODES, RELATIONS, SCHEMA_VERSION, Params, Row, Steps
 from telegram_assistant.index.cypher_graph import CypherGraph
 from telegram_assistant.index.owner import Owner
 
@@ -33,6 +33,7 @@ class LadybugGraph(CypherGraph):
 
     def __init__(self, folder: Path, *, memory_mb: int = 256) -> None:  # it fails below 96
         self._owner = Owner(folder, "graph")
+        self._path = folder / "graph"
         self._memory = memory_mb * MEGABYTE
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ladybug")
         self._database: ladybug.Database | None = None
@@ -43,6 +44,12 @@ class LadybugGraph(CypherGraph):
 
     async def _read(self, work: Callable[[], Steps[T]]) -> T:
         return await self._in_thread(lambda: _run(self._open(), work()))
+
+    async def mark(self) -> str | None:
+        """What is open may be nowhere on the disk any more: then the next use begins anew."""
+        if not await self._in_thread(self._is_there):
+            return None
+        return await super().mark()
 
     async def close(self) -> None:
         await self._in_thread(self._close)
@@ -64,6 +71,12 @@ class LadybugGraph(CypherGraph):
             raise
         return result
 
+    def _is_there(self) -> bool:
+        there = self._connection is None or (self._owner.is_there() and self._path.exists())
+        if not there:
+            self._close()
+        return there
+
     def _roll_back(self, connection: ladybug.Connection) -> None:
         try:
             connection.execute("ROLLBACK")
@@ -75,7 +88,7 @@ class LadybugGraph(CypherGraph):
         if self._connection is None:
             self._owner.take()
             try:
-                self._database = _open_database(self._owner.folder / "graph", self._memory)
+                self._database = _open_database(self._path, self._memory)
                 connection = ladybug.Connection(self._database, num_threads=THREADS)
                 _make_schema(connection)
             except BaseException:
@@ -111,6 +124,7 @@ def _make_schema(connection: ladybug.Connection) -> None:
             f"The graph was made by another version of this program (schema {found[0][0]}, not {SCHEMA_VERSION}): move"
             " its folder away, then index the posts again"
         )
+    _rows(connection, f"CREATE NODE TABLE IF NOT EXISTS {MARK}(key STRING PRIMARY KEY, id STRING)", {})
     if found:
         return
     for label, columns in NODES.items():

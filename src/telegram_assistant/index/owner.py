@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 from typing import IO
 
@@ -37,6 +38,14 @@ class Owner:
             file.close()
             raise Retry(f"Another process holds the {self._what} in {self.folder}") from exc
         self._lock = file
+
+    def is_there(self) -> bool:
+        """Whether the folder is still the one that was taken: it may have been deleted, or replaced."""
+        try:
+            there = (self.folder / "lock").stat()
+        except OSError:
+            return False
+        return self._lock is not None and os.path.samestat(there, os.fstat(self._lock.fileno()))
 
     def release(self) -> None:
         if self._lock is not None:

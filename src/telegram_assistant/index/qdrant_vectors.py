@@ -174,6 +174,21 @@ class QdrantVectors:
             if offset is None:
                 return
 
+    async def mark(self, tenant_id: UUID) -> str | None:
+        try:
+            info = await self._ask(self._client.get_collection(_alias(tenant_id)))
+        except _NotThereError:
+            self._opened.clear()
+            return None
+        return str((info.config.metadata or {}).get("mark", ""))
+
+    async def set_mark(self, tenant_id: UUID, mark: str) -> None:
+        """On every generation: a switch does not make another index of it."""
+        for name in await self._collections(tenant_id):
+            model = await self._model(name)
+            metadata = {"model": model.name, "size": model.size, "mark": mark}
+            await self._ask(self._client.update_collection(name, metadata=metadata))
+
     async def drop(self, tenant_id: UUID) -> None:
         await self._point_alias(tenant_id, None)
         for name in await self._collections(tenant_id):

@@ -107,6 +107,16 @@ class Vectors(Protocol):
         """Every post of a generation, in pieces."""
         ...
 
+    async def mark(self, tenant_id: UUID) -> str | None:
+        """What tells this collection from any other, as `set_mark` wrote it. "" for one without; None: it is not there.
+
+        Asked where it is kept, not where it is remembered: a folder may be deleted under us, which is noticed here."""
+        ...
+
+    async def set_mark(self, tenant_id: UUID, mark: str) -> None:
+        """Of what `open` made."""
+        ...
+
     async def drop(self, tenant_id: UUID) -> None:
         """A tenant leaves: nothing of it stays."""
         ...
