@@ -245,6 +245,14 @@ EXAMINED = Counter(
 ENGINE_LOSSES = Counter(
     "engine_data_lost_total", "Times that an engine was found without what it had held", ["engine"], registry=REGISTRY
 )
+INDEX_REBUILD_REMAINING = Gauge(
+    "index_rebuild_remaining_posts",
+    "Posts to compare until a lost index is whole again; 0: none is lost",
+    registry=REGISTRY,
+)
+INDEX_RESTORED = Counter(
+    "index_posts_restored_total", "Posts that should have been in an index, and were put in again", registry=REGISTRY
+)
 
 # Periodic jobs (SPEC 5); their label is not `job`, which Prometheus keeps for itself
 JOB_RUNS = Counter(

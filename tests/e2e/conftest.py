@@ -50,7 +50,7 @@ class Tga:
     async def ready(self) -> Tga:
         """Wait for the line with the address; everything before it is kept."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while line := (await self.process.stdout.readline()).decode():
                 self.out.append(line)
                 if found := HEALTH.search(line):

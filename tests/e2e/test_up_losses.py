@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from telegram_assistant.stores.redis import open_redis
 from tests.chaos.provider import Provider
 from tests.e2e.conftest import Starter, Tga
+from tests.pipeline_state import held
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -65,3 +67,33 @@ async def test_n12_posts_that_wait_for_a_model_survive_flushall(start: Starter, 
 
     await until("every post that waited is indexed", all_indexed)
     assert (await tga.stop()).code == 0
+
+
+async def test_n14_indexes_deleted_while_stopped_are_rebuilt_and_told_of(start: Starter) -> None:
+    tga = await start()
+    await tga.ready()
+    moment = await tga.query("SELECT now()")
+
+    async def all_indexed() -> bool:
+        many = int(await tga.query("SELECT count(*) FROM posts WHERE captured_at < $1", moment))
+        return many > 20 and int(await tga.query(UNINDEXED, moment)) == 0
+
+    await until("the first posts are indexed", all_indexed)
+    assert (await tga.stop()).code == 0
+    before = await held(tga.data)
+    for name in ("vectors", "graph"):
+        shutil.rmtree(tga.data / name)
+    tga = await (await start(tga.data)).ready()
+    told: list[str] = []
+
+    async def whole_again() -> bool:
+        indexes = (await tga.details())["indexes"]
+        told.append(str(indexes["error"]))
+        return indexes["status"] == "ok" and any("rebuilding" in words for words in told)
+
+    await until("both are told of as rebuilt, then as whole", whole_again)
+    assert "vectors and graph vanished" in tga.err() + " ".join(told)
+    assert (await tga.stop()).code == 0
+    after = await held(tga.data)
+    assert before.vectors.keys() <= after.vectors.keys()
+    assert before.nodes.keys() <= after.nodes.keys()

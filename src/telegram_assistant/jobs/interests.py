@@ -73,8 +73,7 @@ def topic_key(topic: str, taxonomy: Taxonomy) -> str:
 
 
 def sync_interests(database: AsyncEngine, graph: Graph | None) -> Work:
-    """The job. Who was put as they are now is not put again by this process."""
-    put: dict[UUID, Mapping[str, float]] = {}
+    """The job. The graph itself is asked what it has: it may have been lost and rebuilt meanwhile."""
 
     async def work(moment: datetime) -> str:
         store = Interests(database)
@@ -85,9 +84,8 @@ def sync_interests(database: AsyncEngine, graph: Graph | None) -> Work:
         people = await store.everybody()
         for person in people:
             now = {topic: round(weight, 3) for topic, weight in weights(person.interests, moment).items()}
-            if put.get(person.user_id) != now:
+            if await graph.interests(person.tenant_id, person.user_id) != now:
                 await graph.put_interests(person.tenant_id, person.user_id, now)
-                put[person.user_id] = now
                 changed += 1
         return f"{changed} of {len(people)} people changed"
 

@@ -7,7 +7,7 @@ events come, and how often, does not matter (G2, G5).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from itertools import groupby
@@ -24,7 +24,7 @@ from telegram_assistant.domain.events import (
     PostIndexed,
     PostVisionAnalyzed,
 )
-from telegram_assistant.errors import Skip
+from telegram_assistant.errors import Retry, Skip
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Model, Point, Vectors
 from telegram_assistant.names import POSTS_INDEXED
@@ -32,6 +32,13 @@ from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import words
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+
+
+@dataclass(slots=True)
+class Claim:
+    """Whether the indexes of this process are the ones that all posts are in."""
+
+    refused: str = ""  # why not
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Indexes:
     entries: EntryReader
     clock: Callable[[], datetime]
     usage: UsageBook | None = None
+    claim: Claim = field(default_factory=Claim)
 
     @property
     def model(self) -> Model:
@@ -53,11 +61,29 @@ class Indexes:
     async def hold(self) -> None:
         """Raises Retry while another process holds an embedded index: one owns it, the others stand by."""
         await self.vectors.current(UUID(SYSTEM_TENANT))
-        await self.graph.counts(UUID(SYSTEM_TENANT))
+        await self.graph.mark()
 
     async def put(self, entries: Mapping[UUID, Entry]) -> None:
         """Into the indexes, or out of them."""
         await self._write(entries, self._put_all)
+
+    async def restore(self, post_ids: Sequence[UUID]) -> int:
+        """Put in what should be in the indexes and is not; how many posts."""
+        entries = {id_: entry for id_, entry in (await self.entries.of(post_ids)).items() if not entry.deleted}
+        missing: dict[UUID, Entry] = {}
+        by_tenant = sorted(entries.values(), key=attrgetter("tenant_id"))
+        for tenant_id, some in groupby(by_tenant, key=attrgetter("tenant_id")):
+            found = {entry.post_id: entry for entry in some}
+            await self.vectors.open(tenant_id, self.model)
+            hashes = await self.vectors.hashes(tenant_id, self.model, list(found))
+            nodes = await self.graph.known(tenant_id, list(found))
+            missing |= {
+                id_: entry
+                for id_, entry in found.items()
+                if hashes.get(id_) != text_hash(entry.text) or id_ not in nodes
+            }
+        await self.put(missing)
+        return len(missing)
 
     async def put_vectors(self, post_ids: Sequence[UUID]) -> None:
         """Only the vectors: of another model."""
@@ -66,6 +92,8 @@ class Indexes:
 
     async def _write(self, entries: Mapping[UUID, Entry], put: Callable[[Collection[Entry]], Awaitable[None]]) -> None:
         """What changed meanwhile is written anew: another process may have been quicker with something newer."""
+        if self.claim.refused:
+            raise Retry(self.claim.refused)
         while entries:
             await self._out([entry for entry in entries.values() if entry.deleted])
             await put([entry for entry in entries.values() if not entry.deleted])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -130,3 +131,9 @@ def open_graph(settings: Settings, folder: Path) -> Graph:
     from telegram_assistant.index.ladybug_graph import LadybugGraph  # noqa: PLC0415 - heavy
 
     return LadybugGraph(folder / "graph")
+
+
+def place_of_indexes(settings: Settings, folder: Path) -> str:
+    """Where they are: two workers with different answers would each hold a part of the posts."""
+    here = f"{socket.gethostname()}:{folder.absolute()}"
+    return f"vectors {settings.qdrant_url or here}, graph {settings.neo4j_url or here}"

@@ -57,10 +57,10 @@ class Reindexing:
         current = await vectors.current(tenant_id)
         if current is not None and current != model and done:
             await vectors.switch(tenant_id, model)
-        await self._remove_strays(tenant_id)
+        await self.remove_strays(tenant_id)
         return done
 
-    async def _remove_strays(self, tenant_id: UUID) -> None:
+    async def remove_strays(self, tenant_id: UUID) -> None:
         """Of a database that was there before this one."""
         current = await self.indexes.vectors.current(tenant_id)
         if current is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,12 +31,10 @@ from telegram_assistant.crawl.reader import open_reader
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.crawl.rules_file import load_rules
 from telegram_assistant.domain.urls import NOBODY, Allowance
-from telegram_assistant.errors import Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.role import open_media_store, open_saver
 from telegram_assistant.ingest.saver import Saver
-from telegram_assistant.log import get_logger
 from telegram_assistant.names import (
     ALBUM_ASSEMBLED,
     ALBUM_ASSEMBLER,
@@ -64,8 +63,9 @@ from telegram_assistant.stages.album_assembler import Albums, begin_albums, foll
 from telegram_assistant.stages.album_summary import AlbumSummaries
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
 from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.index_upkeep import IndexUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
-from telegram_assistant.stages.models import models_config, open_graph, open_vectors, token_budget
+from telegram_assistant.stages.models import models_config, open_graph, open_vectors, place_of_indexes, token_budget
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reconciler import Reconciler
 from telegram_assistant.stages.reembedding import Reembedding
@@ -89,8 +89,6 @@ from telegram_assistant.stores.postgres.upkeep import Upkeep
 STAND_BY_SECONDS = 5.0
 REEMBED_TTL = 300.0
 PATIENCE = 300.0  # seconds without progress after which a stage counts as stuck
-
-log = get_logger(__name__)
 
 SMALL = 4  # events at once where each takes long, so that several workers can share them
 
@@ -156,10 +154,11 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     }
     for consumer in consumers.values():
         runtime.stack.push_async_callback(consumer.close)
+    index_upkeep = await _start_index_upkeep(runtime, stores, indexes)
     # Together: each finishes what it has in hand, and nobody likes to wait for nine one after the other.
     runtime.stack.push_async_callback(runtime.supervisor.stop_together, list(consumers))
     for stage_name, consumer in consumers.items():
-        run = partial(_when_held, indexes, consumer.run) if stage_name == INDEXING else consumer.run
+        run = partial(_when_admitted, index_upkeep, consumer.run) if stage_name == INDEXING else consumer.run
         await runtime.supervisor.start(stage_name, run, patience=PATIENCE)
     deadlines = partial(keep_deadlines, albums=albums, publisher=Publisher(runtime.redis))
     await runtime.start_task("album_deadlines", deadlines, patience=PATIENCE)
@@ -197,6 +196,15 @@ def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVi
 
     runtime.health.sections["pipeline"] = stages
     runtime.health.sections["models"] = abilities
+
+
+async def _start_index_upkeep(runtime: Runtime, stores: Stores, indexes: Indexes) -> IndexUpkeep:
+    place = place_of_indexes(runtime.settings, runtime.folder.path)
+    upkeep = IndexUpkeep(Upkeep(runtime.database), indexes, stores.materials, stores.steps, place)
+    runtime.stack.push_async_callback(upkeep.release)
+    await runtime.start_task("index_upkeep", upkeep.run, patience=PATIENCE)
+    runtime.health.sections["indexes"] = upkeep.report
+    return upkeep
 
 
 def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
@@ -259,20 +267,14 @@ def _crawling(runtime: Runtime, stores: Stores, allow: Allowance) -> Crawling:
     return Crawling(reader, stores.pages, budget, runtime.clock)
 
 
-async def _when_held(indexes: Indexes, run: Job, task: Task) -> None:
-    """An embedded index belongs to one process; this one stands by, and takes over when that ends."""
-    told = False
-    while True:
-        try:
-            await indexes.hold()
-        except Retry as exc:
-            if not told:
-                log.info("indexing_stands_by", reason=str(exc))
-            told = True
-            task.ready()
-            await asyncio.sleep(STAND_BY_SECONDS)
-        else:
-            break
+async def _when_admitted(upkeep: IndexUpkeep, run: Job, task: Task) -> None:
+    """An embedded index belongs to one process and one folder; the others stand by, and take over when that ends."""
+    task.ready()
+    while not upkeep.admitted.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STAND_BY_SECONDS):
+                await upkeep.admitted.wait()
+        task.progress()
     await run(task)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.bus.letters import Step
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.names import TELETHON_INGEST
+from telegram_assistant.names import INDEXING, TELETHON_INGEST
 from telegram_assistant.stores.postgres.database import raw_transaction
 
 LONGEST_NOTE = 500
@@ -44,6 +44,12 @@ WHERE p.deleted_at IS NULL AND length(btrim(p.text)) >= :chars
   AND NOT EXISTS (SELECT 1 FROM post_steps s WHERE s.post_id = p.id AND s.stage = :stage
                   AND s.content_hash = p.content_hash AND s.outcome = 'done')
 """
+
+
+_INDEXED = (
+    "FROM post_steps s JOIN posts p ON p.id = s.post_id"
+    " WHERE s.stage = :stage AND s.outcome = 'done' AND p.deleted_at IS NULL"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,17 @@ class Steps:
         """In the order in which they happened."""
         async with self._database.connect() as connection:
             return [Recorded(*row) for row in await connection.execute(text(_OF), {"post": post_id})]
+
+    async def indexed_after(self, after: UUID | None, *, limit: int) -> list[UUID]:
+        """Posts that the indexes should have, in the order of their ids."""
+        statement = text(f"SELECT s.post_id {_INDEXED} AND s.post_id > :after ORDER BY s.post_id LIMIT :limit")
+        values = {"stage": INDEXING, "after": after or UUID(int=0), "limit": limit}
+        async with self._database.connect() as connection:
+            return [row.post_id for row in await connection.execute(statement, values)]
+
+    async def count_indexed(self) -> int:
+        async with self._database.connect() as connection:
+            return int(await connection.scalar(text(f"SELECT count(*) {_INDEXED}"), {"stage": INDEXING}) or 0)
 
     async def lacking(self, stage: str, *, min_chars: int = 0) -> int:
         """How many posts a stage has still to do, whether they wait, failed or were never told of."""
