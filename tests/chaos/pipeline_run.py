@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import signal
 import sys
 from contextlib import AsyncExitStack, suppress
@@ -58,6 +59,7 @@ class PipelineRun(Run):
     link_host: str
     outages: int = 0
     doses: list[Dose] = field(default_factory=list)
+    forgotten: list[Dose] = field(default_factory=list)  # went with an emptied Redis, read or not
     changed: int = 0
 
     @property
@@ -84,20 +86,50 @@ class PipelineRun(Run):
         return [asyncio.ensure_future(work) for work in works]
 
     async def kill_at_random(self) -> None:
-        """Workers most often; each engine, gently and not, and ingest now and then."""
+        """Workers most often; each engine, gently and not, and ingest now and then. Between them Redis is emptied, and
+        the indexes are deleted."""
         engines = [("valkey", signal.SIGKILL), ("postgres", signal.SIGINT)]
         engines += [("postgres", signal.SIGKILL), ("valkey", signal.SIGTERM)]
-        hits = (engines * self.plan.kills)[: max(2, self.plan.kills // 4)]
+        hits: list[tuple[str, signal.Signals | None]] = []
+        hits += (engines * self.plan.kills)[: max(2, self.plan.kills // 4)]
         rest = self.plan.kills - len(hits)
         hits += [("ingest", signal.SIGKILL)] * (rest // 4) + [("worker", signal.SIGKILL)] * (rest - rest // 4)
+        losses: list[tuple[str, signal.Signals | None]] = [("redis", None), ("indexes", None)]
+        hits += losses * max(1, self.plan.kills // 12)
         self.random.shuffle(hits)
         for name, with_signal in hits:
             await asyncio.sleep(self.random.uniform(*self.plan.pause))
+            if with_signal is None:
+                await (self.empty_redis() if name == "redis" else self.delete_indexes())
+                self.kills[f"{name} lost"] += 1
+                continue
             if name in {"postgres", "valkey"}:
                 await self.engines.restart(name, with_signal)
             else:
                 await self.random.choice([slot for slot in self.slots if slot.command == name]).kill()
             self.kills[f"{name} {with_signal.name}"] += 1
+
+    async def empty_redis(self) -> None:
+        for _ in range(100):
+            with suppress(OSError, RedisError):  # it is being started
+                await self.redis.flushall()
+                break
+            await asyncio.sleep(0.2)
+        self.forgotten += self.doses
+        self.doses.clear()
+
+    async def delete_indexes(self) -> None:
+        """While no worker runs; each is started again by itself."""
+        for slot in self.workers:
+            await slot.kill()
+        for slot in self.workers:
+            if slot.process is not None:
+                await slot.process.wait()
+        for name in ("vectors", "graph"):
+            gone = self.data.path / f"{name}-{len(list(self.data.path.iterdir()))}"
+            with suppress(FileNotFoundError):  # deleted before, and not made anew yet
+                (self.data.path / name).rename(gone)
+                shutil.rmtree(gone)
 
     async def shake_provider(self) -> None:
         """Away for a while, again and again; the first time soon."""

@@ -1,4 +1,5 @@
-"""G2 to G5 under fire: workers and ingest killed, engines restarted, the provider down and talking nonsense, poison.
+"""G2 to G5 and G10 under fire: workers and ingest killed, engines restarted, Redis emptied, indexes deleted, a provider
+that is down and talks nonsense, poison.
 
 `make chaos` has the long one; a short one runs with the other tests. CHAOS_SEED repeats a run's world, its kills, its
 poison and its edits (not the timing of the machine). At the end every post that is there has one vector and one node
@@ -184,7 +185,7 @@ async def indexed(run: PipelineRun) -> bool:
 
 async def open_letters(run: PipelineRun) -> tuple[list[Any], list[Any]]:
     """Those of poison, and the others."""
-    poison = {dose.entry for dose in run.doses}
+    poison = {dose.entry for dose in (*run.doses, *run.forgotten)}
     rows = await run.rows("SELECT stage, entry_id, reason FROM dead_letters WHERE replayed_at IS NULL")
     ours = [row for row in rows if row.entry_id.partition("#")[0] not in poison]
     return [row for row in rows if row not in ours], ours
