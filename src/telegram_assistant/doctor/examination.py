@@ -10,6 +10,7 @@ from telegram_assistant.doctor.encryption import look_at_encryption
 from telegram_assistant.doctor.engines import look_at_graph, look_at_media, look_at_redis, look_at_vectors
 from telegram_assistant.doctor.finding import Finding, fail, warn
 from telegram_assistant.doctor.machine import look_at_machine
+from telegram_assistant.doctor.upkeep import look_at_upkeep
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stages.reindexing import configured_model
@@ -38,7 +39,7 @@ async def examine_all(settings: Settings) -> list[Finding]:
     else:
         found += await look_at_vectors(settings, model, running=running is not None)
     found.append(await look_at_graph(settings, running=running is not None))
-    return found
+    return found + (await look_at_upkeep(database_url, settings) if database_url else [])
 
 
 def _addresses(settings: Settings, running: Running | None) -> tuple[str | None, str | None]:

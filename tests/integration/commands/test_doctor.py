@@ -16,15 +16,17 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.database import look_at_database
-from telegram_assistant.doctor.engines import model_of_folder, owner
+from telegram_assistant.doctor.engines import GENERATIONS, model_of_folder, owner
 from telegram_assistant.doctor.finding import Level
 from telegram_assistant.doctor.machine import disk, port, trained_data
 from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.process import free_port
 from telegram_assistant.index.owner import Owner
 from telegram_assistant.index.vectors import Model
+from telegram_assistant.stages.models import place_of_indexes
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.migrate import known_revisions
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.sealed import Sealer
 
 pytestmark = pytest.mark.integration
@@ -249,6 +251,25 @@ def test_an_index_that_a_stranger_holds(tmp_path: Path) -> None:
     assert owner("graph", tmp_path, running=True).level is Level.OK
     held.release()
     assert owner("graph", tmp_path, running=False).level is Level.OK
+
+
+async def test_n14_indexes_that_are_not_those_that_postgres_knows(tga: Tga, home: Path, database: AsyncEngine) -> None:
+    place = place_of_indexes(Settings(), home)
+    state = {"vectors": {SYSTEM_TENANT: "ours"}, "graph": "ours too", "place": place}
+    async with database.begin() as connection:
+        statement = text("INSERT INTO upkeep (name, state) VALUES ('indexes', CAST(:state AS jsonb))")
+        await connection.execute(statement, {"state": json.dumps(state)})
+    await found(tga, "indexes", "warn", "vectors", "graph", "rebuilds")
+    folder = home / "vectors" / SYSTEM_TENANT
+    folder.mkdir(parents=True)
+    (folder / GENERATIONS).write_text(json.dumps({"mark": "ours", "generations": []}), encoding="utf-8")
+    (home / "graph" / "graph").mkdir(parents=True)
+    assert (await report(tga))[1]["indexes"]["level"] == "ok"
+    async with database.begin() as connection:
+        rebuilt = {"why": "vectors vanished", "examined": 1204, "of": 11000}
+        statement = text("INSERT INTO upkeep (name, state) VALUES ('index_pass', CAST(:state AS jsonb))")
+        await connection.execute(statement, {"state": json.dumps(rebuilt)})
+    await found(tga, "indexes", "warn", "vectors vanished", "1,204 of 11,000")
 
 
 def test_vectors_of_another_model(tmp_path: Path) -> None:

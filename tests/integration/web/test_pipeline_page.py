@@ -105,6 +105,20 @@ async def test_troubles_are_for_who_runs_it_all(town: Town, client_of: ClientOf,
         assert "it is away" not in (await client_of(person, page=True).get("/pipeline")).text
 
 
+@pytest.mark.usefixtures("sampler")
+async def test_n14_what_is_rebuilt_is_told_with_its_progress(town: Town, client_of: ClientOf) -> None:
+    """Whichever process does it: the page reads it from the tables."""
+    add = "INSERT INTO upkeep (name, state) VALUES (:name, CAST(:state AS jsonb))"
+    await town.archive.run(add, name="index_pass", state='{"why": "vectors vanished", "examined": 1204, "of": 11000}')
+    await town.archive.run(add, name="archive", state='{"hurry": "Redis lost its data", "examined": 7}')
+    client = client_of(town.admin, page=True)
+    told = (await client.get("/pipeline/stages", headers=HTMX)).text.replace("\u00a0", " ").replace("\u202f", " ")
+    assert "1,204 of 11,000 posts were compared" in told
+    assert "Redis lost its data: 7 of about" in told
+    client.cookies.set("tga_language", "ru")
+    assert "восстанавливается из архива" in (await client.get("/pipeline/stages", headers=HTMX)).text
+
+
 async def test_letters_are_shown_whole_and_harmless(town: Town, client_of: ClientOf, letters: dict[str, int]) -> None:
     assert letters
     client = client_of(town.admin, page=True)

@@ -19,8 +19,11 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.bus.sampler import Sampler, StageHistory
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.stages import STAGES
+from telegram_assistant.stages.index_upkeep import PASS, PassState
+from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState
 from telegram_assistant.stages.replay import is_event
 from telegram_assistant.stores.postgres.dead_letters import Letter, OwnLetters
+from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.stores.postgres.usage import StorageUsage
 from telegram_assistant.web.channel_words import span_of_seconds
 from telegram_assistant.web.page import fragment, page
@@ -139,8 +142,21 @@ async def _stages(request: Request, services: Services, caller: Caller) -> dict[
         "serious": [one for one in shown if one.history.state in SERIOUS],
         "dead": sum(letters.values()),
         "troubles": health["troubles"] if health else [],
+        "brought_back": await _brought_back(services) if health else [],
         "span_of": span_of_seconds,
     }
+
+
+async def _brought_back(services: Services) -> list[tuple[str, dict[str, int]]]:
+    """What was lost and is on its way back, whichever process does it: which words, and how far it is."""
+    upkeep = Upkeep(services.database)
+    compared, archive = await upkeep.state(PASS, PassState), await upkeep.state(ARCHIVE, ArchiveState)
+    found = []
+    if compared.why:
+        found.append(("rebuilding", {"n": compared.examined, "of": compared.of}))
+    if archive.hurry:
+        found.append(("looking_again", {"n": archive.examined, "of": await upkeep.posts()}))
+    return found
 
 
 async def _letters(services: Services, admin: Caller, stage: str | None, cursor: str | None) -> dict[str, Any]:
