@@ -208,7 +208,8 @@ def told_of(state: IndexesState, compared: PassState, refused: str = "") -> dict
     """In words, for health and the doctor."""
     done = f"rebuilding, {compared.examined:,} of {compared.of:,} posts compared, {compared.restored:,} put in again"
     return {
-        "status": "refused" if refused else "rebuilding" if compared.why else "ok",
+        "status": "degraded" if refused or compared.why else "ok",
+        "state": "refused" if refused else "rebuilding" if compared.why else "whole",
         "error": refused or (f"{compared.why}: {done}" if compared.why else None),
         "model": state.model,
         "place": state.place,

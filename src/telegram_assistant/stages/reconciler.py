@@ -156,7 +156,7 @@ class Reconciler:
         state, redis = await self.upkeep.state(ARCHIVE, ArchiveState), await self.upkeep.state(REDIS, RedisState)
         of = await self.upkeep.posts()
         return {
-            "status": "restoring" if state.hurry else "ok",
+            "status": "degraded" if state.hurry else "ok",
             "error": progress_of(state, of) if state.hurry else None,
             "examined": state.examined,
             "of": of,
