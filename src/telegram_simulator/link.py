@@ -54,6 +54,7 @@ class Link:
         self._ids = MessageIds()
         self._handshake = Handshake(keys.add)
         self.sessions: dict[int, Session] = {}
+        self.deaf = False  # packets are taken, and nothing is sent
 
     async def run(self) -> None:
         """Read until the client goes away or breaks the protocol."""
@@ -73,7 +74,8 @@ class Link:
         self._transport.close()
 
     def answer(self, session: Session, msg_id: int, body: bytes) -> None:
-        self._transport.write(self._seal(session, rpc_result(msg_id, self._packed(body))))
+        if not self.deaf:
+            self._transport.write(self._seal(session, rpc_result(msg_id, self._packed(body))))
 
     def cut(self, session: Session, msg_id: int, body: bytes) -> None:
         """Answer by half, then close."""
@@ -81,10 +83,13 @@ class Link:
         self.sessions.clear()
 
     def push(self, session: Session, body: bytes) -> None:
-        self._transport.write(self._seal(session, body, push=True))
+        if not self.deaf:
+            self._transport.write(self._seal(session, body, push=True))
 
     async def _step(self) -> bool:
         packet = await self._transport.read()
+        if self.deaf:
+            return True
         key_id = key_id_of(packet)
         if key_id == 0:
             self._transport.write(self._handshake.answer(packet))

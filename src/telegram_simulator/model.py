@@ -117,6 +117,8 @@ class Message:
     pinned: bool = False
     counters: Counters = field(default_factory=Counters)
     versions: list[str] = field(default_factory=list)  # earlier texts, oldest first
+    protected: bool = False  # may not be forwarded or saved (`noforwards`)
+    unknown: bool = False  # of a type that no client can read
     story: int | None = None  # posts of several channels that tell the same have the same
     changes: int = 0  # grows with every change of any kind, so that rendered bytes can be cached
 
@@ -144,6 +146,8 @@ class Channel:
     group: bool = False
     private: bool = False  # only members may read it
     members: set[int] = field(default_factory=set)  # user ids that joined (they get pushes)
+    hidden: dict[int, int] = field(default_factory=dict)  # by user id: the highest id that this user is not shown
+    protected: bool = False  # nothing of it may be forwarded or saved
     subscribers: int = 0
     linked_id: int | None = None  # discussion group of a channel, and back
     invite: str | None = None  # the hash of a t.me/+hash address that lets one in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from telegram_simulator.envelope import Raw
 from telegram_simulator.index import Index
 from telegram_simulator.model import Channel, Message, Service, User
 from telegram_simulator.world import World
+
+UNKNOWN = struct.pack("<I", 0xDEADBEEF) + bytes(64)  # of a constructor that is in no layer
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,6 +60,7 @@ class Renderer:
             access_hash=channel.access_hash,
             username=channel.username,
             participants_count=channel.subscribers or None,
+            noforwards=channel.protected,
         )
 
     def user(self, user: User, viewer: User) -> Any:
@@ -83,6 +87,8 @@ class Renderer:
         return chats, users
 
     def _render(self, channel: Channel, message: Message) -> Rendered:
+        if message.unknown:
+            return Rendered(Raw(UNKNOWN), message.changes, frozenset(), frozenset())
         body = self._service(channel, message) if message.service else self._plain(channel, message)
         channels = {channel.id}
         if message.forward is not None:
@@ -100,6 +106,7 @@ class Renderer:
             message=message.text,
             post=not channel.group,
             pinned=message.pinned,
+            noforwards=message.protected,
             entities=[render_media.entity(e) for e in message.entities] or None,
             media=self._media(message),
             fwd_from=_forward(message),

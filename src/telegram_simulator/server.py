@@ -44,6 +44,7 @@ class Simulator:
         dc_id: int = 2,
         state_path: Path | None = None,
         diff_pts_mode: Literal["real", "zero"] = "real",
+        pages: Literal["cut", "padded"] = "cut",
         gzip_answers: bool = False,
     ) -> None:
         self.world = world
@@ -55,8 +56,9 @@ class Simulator:
         self._keys = KeyRing(state_path)
         self._accounts = Accounts(world, self._keys)
         index = Index(world)
+        render = Renderer(world, index, dc_id)
         self._backend = Backend(
-            world, self._accounts, index, Renderer(world, index, dc_id), dc_id, host, port, diff_pts_mode, self._tell
+            *(world, self._accounts, index, render, dc_id, host, port), diff_pts_mode, pages, self._tell
         )
         self._dispatcher = Dispatcher(self._backend, self.rpc_log, self.unhandled)
         self._salt = secrets.randbits(62)
@@ -64,6 +66,7 @@ class Simulator:
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._deaf: Callable[[], None] | None = None
+        self._hung = False
         self._watchers: list[asyncio.Future[None]] = []
 
     @property
@@ -85,6 +88,15 @@ class Simulator:
     @diff_pts_mode.setter
     def diff_pts_mode(self, mode: Literal["real", "zero"]) -> None:
         self._backend.diff_pts_mode = mode
+
+    @property
+    def pages(self) -> str:
+        """What a page at the newest end is: `cut`, or `padded` with older messages."""
+        return self._backend.pages
+
+    @pages.setter
+    def pages(self, kind: Literal["cut", "padded"]) -> None:
+        self._backend.pages = kind
 
     @property
     def login_codes(self) -> dict[str, str]:
@@ -113,6 +125,12 @@ class Simulator:
             watcher = asyncio.get_running_loop().create_future()
             self._watchers.append(watcher)
             await watcher
+
+    def hang(self, *, hung: bool = True) -> None:
+        """From now on nothing is answered or pushed, though connections stay and new ones are taken; or it is again."""
+        self._hung = hung
+        for link in self._links:
+            link.deaf = hung
 
     async def start(self) -> None:
         if self._server is not None:
@@ -148,6 +166,7 @@ class Simulator:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = Link(Transport(reader, writer), self._keys, self._salt, self._serve, gzip_answers=self._gzip)
+        link.deaf = self._hung
         self._links.add(link)
         self._spawn(link.run()).add_done_callback(lambda _: self._links.discard(link))
 

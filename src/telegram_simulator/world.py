@@ -129,6 +129,10 @@ class World:
             self._changed(channel, "delete", gone)
         return gone
 
+    def wipe(self, channel: Channel, up_to: int) -> tuple[int, ...]:
+        """Clear the history up to an id: all that is left begins after it."""
+        return self.delete(channel, [i for i in channel.messages if i <= up_to])
+
     def pin(self, channel: Channel, message_id: int) -> None:
         """Pin a message; what was pinned before stays so. The service message about it is posted apart."""
         message = channel.messages[message_id]

@@ -30,6 +30,7 @@ class Backend:
     host: str
     port: int
     diff_pts_mode: str
+    pages: str
     tell: Callable[[int, Any], None]  # send an update to the sessions of a key
 
 

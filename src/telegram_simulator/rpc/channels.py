@@ -41,6 +41,8 @@ def get_full_channel(call: Call, request: Any) -> Any:
         participants_count=channel.subscribers or len(channel.members),
         pinned_msg_id=max(pinned, default=None),
         linked_chat_id=channel.linked_id,
+        available_min_id=channel.hidden.get(call.me.id),
+        hidden_prehistory=bool(channel.hidden),
     )
     linked = call.on.world.channels.get(channel.linked_id or 0)
     shown = [channel] if linked is None else [channel, linked]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -17,11 +17,13 @@ PAGE = 100  # Telegram gives no more messages than this at once
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def window(channel: Channel, ids: Sequence[int], request: Any, date: datetime | None = None) -> list[int]:
+def window(
+    channel: Channel, ids: Sequence[int], request: Any, date: datetime | None = None, *, padded: bool = False
+) -> list[int]:
     """The page of `ids` (ascending) that a request asks for, newest first.
 
-    `offset_id` beats the date; `add_offset` shifts towards older messages; the page is cut, never moved, at
-    the newest end; `min_id` and `max_id` are applied last.
+    `offset_id` beats the date; `add_offset` shifts towards older messages. At the newest end the page is cut, or
+    `padded`: moved, so that older messages fill it up. `min_id` and `max_id` are applied last.
     """
     if request.offset_id:
         newer = len(ids) - bisect_left(ids, request.offset_id)
@@ -30,6 +32,7 @@ def window(channel: Channel, ids: Sequence[int], request: Any, date: datetime | 
     else:
         newer = 0
     start = newer + request.add_offset
+    start = max(0, start) if padded else start
     stop = start + min(request.limit, PAGE)
     page = ids[max(0, len(ids) - stop) : max(0, len(ids) - max(0, start))]
     return [i for i in reversed(page) if i > request.min_id and (not request.max_id or i < request.max_id)]
@@ -52,8 +55,16 @@ def get_history(call: Call, request: Any) -> Any:
     if not hasattr(request.peer, "channel_id"):  # a private chat: nobody has written there
         return types.messages.Messages([], [], [], [])
     channel = call.channel(request.peer)
+    ids = shown_to(call, channel)
+    page = window(channel, ids, request, request.offset_date, padded=call.on.pages == "padded")
+    return _messages(call, channel, page, len(ids))
+
+
+def shown_to(call: Call, channel: Channel) -> Sequence[int]:
+    """The ids that the one who asks may see: a group may hide what was said before somebody joined."""
     ids = call.on.index.ids(channel)
-    return _messages(call, channel, window(channel, ids, request, request.offset_date), len(ids))
+    hidden = channel.hidden.get(call.me.id, 0)
+    return ids[bisect_right(ids, hidden) :] if hidden else ids
 
 
 def get_channel_messages(call: Call, request: Any) -> Any:
@@ -62,7 +73,9 @@ def get_channel_messages(call: Call, request: Any) -> Any:
     wanted = [getattr(one, "id", 0) for one in request.id]
     if not wanted or len(wanted) > PAGE:
         raise RpcError(400, "MESSAGE_IDS_EMPTY" if not wanted else "LIMIT_INVALID")
-    found = {i: call.on.render.message(channel, channel.messages[i]) for i in wanted if i in channel.messages}
+    hidden = channel.hidden.get(call.me.id, 0)
+    there = [i for i in wanted if i in channel.messages and i > hidden]
+    found = {i: call.on.render.message(channel, channel.messages[i]) for i in there}
     chats, users = call.on.render.around(found.values(), call.me, channel)
     return types.messages.ChannelMessages(
         pts=channel.pts,
@@ -132,7 +145,7 @@ def _wanted(message: Message, request: Any) -> bool:
 
 def search(call: Call, request: Any) -> Any:
     channel = call.channel(request.peer)
-    ids = [i for i in call.on.index.ids(channel) if _wanted(channel.messages[i], request)]
+    ids = [i for i in shown_to(call, channel) if _wanted(channel.messages[i], request)]
     if request.min_date is not None and request.min_date > _EPOCH:
         ids = [i for i in ids if channel.messages[i].date > request.min_date]
     return _messages(call, channel, window(channel, ids, request, request.max_date), len(ids))
