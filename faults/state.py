@@ -53,6 +53,7 @@ async def losses(lane: Installation) -> Losses:
         (channel.id, message.id): message.text
         for channel in lane.telegram.channels
         for message in channel.messages.values()
+        if (channel.id, message.id) not in lane.telegram.unreadable
     }
     rows = await lane.rows(POSTS)
     stored = {(row.channel_id, row.message_id): None if row.deleted else row.text for row in rows}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from faults.gate import Gate
+from telegram_simulator.envelope import Raw
 from telegram_simulator.model import Channel, File, Kind, Message, User
+from telegram_simulator.pictures import Picture
+from telegram_simulator.render import Rendered
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
 
@@ -35,6 +39,7 @@ class Telegram:
     random: Random
     numbers: int = 0
     posting: asyncio.Event = field(default_factory=asyncio.Event)
+    unreadable: set[tuple[int, int]] = field(default_factory=set)  # channel and message: of a type that no client knows
     gaps: bool = True  # ids of a channel are not dense
 
     @property
@@ -59,6 +64,23 @@ class Telegram:
         file = self._file() if with_file or self.numbers % WITH_FILE == 0 else None
         message = Message(number, datetime.now(UTC), self.text(), file=file)
         return self.world.post(channel, message)
+
+    def spoil(self, channel: Channel) -> Message:
+        """One more post, of a type that no client knows."""
+        number = channel.newest_id + 1
+        raw = Raw(struct.pack("<I", 0xDEADBEEF) + bytes(64))
+        render = self.simulator._backend.render  # noqa: SLF001 - no world has such messages
+        kept = render._messages.setdefault(channel.id, {})  # noqa: SLF001 - the same
+        kept[number] = Rendered(raw, 0, frozenset(), frozenset())
+        self.unreadable.add((channel.id, number))
+        return self.world.post(channel, Message(number, datetime.now(UTC), self.text()))
+
+    def picture(self, channel: Channel) -> Message:
+        """One more post, with a photo that has words on it."""
+        self.numbers += 1
+        draw = Picture("card", ("A photo with words",), self.numbers, 480, 480, 24_000)
+        file = File(FIRST_FILE + self.numbers, 1, Kind.PHOTO, "image/jpeg", draw=draw, width=480, height=480)
+        return self.world.post(channel, Message(channel.newest_id + 1, datetime.now(UTC), self.text(), file=file))
 
     def text(self) -> str:
         """No text twice, each long enough to be tagged."""

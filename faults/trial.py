@@ -65,7 +65,7 @@ class Fault:
     says: str = "."  # what a sentence of the health page must match, without regard to case
     mark: str = ""
     layout: Layout = "one"
-    lasts: float = 0.0  # seconds at least, noticed or not
+    lasts: float = 20.0  # seconds at least, noticed or not
     indexes: bool = False  # whether the indexes themselves are compared afterwards
     notice: Notice | None = None  # in place of a sentence on the health page
     proof: Notice | None = None  # afterwards: what is wrong in spite of all
@@ -195,8 +195,9 @@ async def _notice(lane: Installation, outcome: Outcome) -> None:
     began, fault = monotonic(), outcome.fault
     patience = (fault.limit or 0.0) + LATER if fault.limit is not None else fault.lasts
     while (passed := monotonic() - began) < patience:
-        if outcome.noticed is None and (sentence := await said(lane, fault)):
-            outcome.noticed, outcome.said = monotonic() - began, sentence.replace(str(lane.folder), "…")
+        if (outcome.noticed is None or fault.notice is None) and (sentence := await said(lane, fault)):
+            outcome.noticed = outcome.noticed or monotonic() - began
+            outcome.said = sentence.replace(str(lane.folder), "…")  # what it says in the end is most to the point
         if outcome.noticed is not None and passed >= fault.lasts:
             return
         await asyncio.sleep(EVERY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults.catalogue import clocks, engines, pipeline, processes, quiet, telegram
+from faults.catalogue import clocks, engines, pipeline, processes, quiet, strangers, telegram
 from faults.trial import Fault
 
 ALL: tuple[Fault, ...] = (
@@ -11,5 +11,6 @@ ALL: tuple[Fault, ...] = (
     *pipeline.FAULTS,
     *processes.FAULTS,
     *clocks.FAULTS,
+    *strangers.FAULTS,
     *quiet.FAULTS,
 )
