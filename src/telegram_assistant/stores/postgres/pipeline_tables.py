@@ -115,3 +115,25 @@ model_usage = Table(
     Column("cost", Float, nullable=False),
     Column("latency_ms", Float, nullable=False),
 )
+
+# What was spent of the budgets (decision 0017). An owner is a tenant, a site, or `all`.
+budget_spending = Table(
+    "budget_spending",
+    metadata,
+    Column("period", DateTime(timezone=True), primary_key=True),  # its beginning, UTC
+    Column("owner", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("spent", BigInteger, nullable=False),
+)
+
+# Calls that are under way, and what they reserved.
+budget_calls = Table(
+    "budget_calls",
+    metadata,
+    Column("id", UUID, primary_key=True),
+    Column("owner", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+    Column("ends_at", DateTime(timezone=True), nullable=False),  # then it counts as spent
+    Index(None, "owner", "kind"),
+)

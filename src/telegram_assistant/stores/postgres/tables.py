@@ -150,6 +150,7 @@ channels = Table(
     Index("ix_channels_promised", "promised_at", postgresql_where=text("status = 'active'")),
     Index("ix_channels_failing", "failures", postgresql_where=text("failures > 0")),
     Index(None, "tenant_id"),
+    Index("ix_channels_linked_id", "linked_id", postgresql_where=text("linked_id IS NOT NULL")),
 )
 
 # A channel exists when Telegram has confirmed it; until then a wish stands here, with its error.

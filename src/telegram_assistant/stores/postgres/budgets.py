@@ -1,0 +1,177 @@
+"""What was spent, by owner, kind and period: the one place where all processes count (decision 0017).
+
+A claim locks its rows, so two workers cannot both take the last of a budget. What a call reserves and never settles,
+because its process died, counts as spent when its time is over: the model may have answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from telegram_assistant.domain.budgets import Claim, Short, Standing, payers_in_turn, shortage
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+
+KEPT = timedelta(days=3)
+LEASE = timedelta(minutes=5)  # longer than any call with its repetitions
+MOST_TRIED = 5  # payers, while others of their calls are under way
+
+_LOCK = text(
+    "INSERT INTO budget_spending AS b (period, owner, kind, spent) VALUES (:period, :owner, :kind, 0)"
+    " ON CONFLICT (period, owner, kind) DO UPDATE SET spent = b.spent RETURNING spent, xmax = 0 AS fresh"
+)
+_ADD = text(
+    "UPDATE budget_spending SET spent = greatest(0, spent + :amount)"
+    " WHERE period = :period AND owner = :owner AND kind = :kind RETURNING spent"
+)
+_ABANDONED = text(
+    "WITH gone AS (DELETE FROM budget_calls WHERE owner = :owner AND kind = :kind AND ends_at <= :now"
+    " RETURNING amount) SELECT coalesce(sum(amount), 0)::bigint FROM gone"
+)
+_RUNNING = text(
+    "SELECT count(*), coalesce(sum(amount), 0)::bigint FROM budget_calls"
+    " WHERE owner = :owner AND kind = :kind AND ends_at > :now"
+)
+_HOLD = text("INSERT INTO budget_calls (id, owner, kind, amount, ends_at) VALUES (:id, :owner, :kind, :amount, :ends)")
+# Who cleans at the same moment takes other rows: waiting here could wait in a circle.
+_FORGET = text(
+    "DELETE FROM budget_spending WHERE (period, owner, kind) IN (SELECT period, owner, kind FROM budget_spending"
+    " WHERE period < :old ORDER BY period LIMIT 1000 FOR UPDATE SKIP LOCKED)"
+)
+_LET_GO = text("DELETE FROM budget_calls WHERE id = :id AND owner = :owner AND kind = :kind")
+# A private channel is paid for by its tenant; a discussion group by those who watch the channel that it belongs to.
+_WATCHERS = text(
+    "SELECT DISTINCT w.channel, coalesce(c.tenant_id, s.tenant_id) AS tenant"
+    " FROM unnest(CAST(:channels AS bigint[])) AS w (channel)"
+    " JOIN channels c ON c.id = w.channel OR c.linked_id = w.channel"
+    " LEFT JOIN subscriptions s ON s.channel_id = c.id WHERE coalesce(c.tenant_id, s.tenant_id) IS NOT NULL"
+)
+_NOBODY = frozenset({UUID(SYSTEM_TENANT)})
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A call that was let through; it is settled when it has ended."""
+
+    id: UUID
+    claims: tuple[Claim, ...]
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A claim that cannot be met now."""
+
+    claim: Claim
+    short: Short
+    standing: Standing
+
+
+class Budgets:
+    """The tables `budget_spending` and `budget_calls`, and who watches what."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def watchers(self, channels: Collection[int]) -> dict[int, frozenset[UUID]]:
+        """The tenants that pay for each channel; the system's own where no tenant watches it."""
+        found: dict[int, set[UUID]] = {}
+        async with self._database.connect() as connection:
+            for channel, tenant in await connection.execute(_WATCHERS, {"channels": list(channels)}):
+                found.setdefault(channel, set()).add(tenant)
+        return {channel: frozenset(found.get(channel, _NOBODY)) for channel in channels}
+
+    async def tenants(self) -> int:
+        """How many watch anything."""
+        async with self._database.connect() as connection:
+            statement = text("SELECT count(DISTINCT tenant_id) FROM subscriptions")
+            return int((await connection.execute(statement)).scalar_one())
+
+    async def in_turn(self, payers: Collection[UUID], kind: str, period: datetime) -> list[UUID]:
+        """Those who may be charged, the one with the most left first."""
+        spent = {}
+        if len(payers) > 1:
+            spent = await self.spent(kind, period, owners=[str(payer) for payer in payers])
+        return payers_in_turn(payers, spent)[:MOST_TRIED]
+
+    async def spent(self, kind: str, period: datetime, *, owners: Collection[str] | None = None) -> dict[str, int]:
+        statement = text(
+            "SELECT owner, spent FROM budget_spending WHERE period = :period AND kind = :kind"
+            " AND (CAST(:owners AS text[]) IS NULL OR owner = ANY(:owners))"
+        )
+        values = {"period": period, "kind": kind, "owners": None if owners is None else list(owners)}
+        async with self._database.connect() as connection:
+            return {row.owner: row.spent for row in await connection.execute(statement, values)}
+
+    async def by_tenant(self, day: datetime) -> dict[str, dict[str, int]]:
+        """What each tenant has spent, by its name and by kind."""
+        statement = text(
+            "SELECT t.name, b.kind, b.spent FROM budget_spending b JOIN tenants t ON CAST(t.id AS text) = b.owner"
+            " WHERE b.period = :day ORDER BY t.name, b.kind"
+        )
+        found: dict[str, dict[str, int]] = {}
+        async with self._database.connect() as connection:
+            for name, kind, spent in await connection.execute(statement, {"day": day}):
+                found.setdefault(name, {})[kind] = spent
+        return found
+
+    async def standing(self, claim: Claim, now: datetime) -> Standing:
+        async with self._database.begin() as connection:
+            return await _standing(connection, claim, now)
+
+    async def claim(
+        self, claims: Sequence[Claim], now: datetime, *, reserve: int | None = None, lease: timedelta = LEASE
+    ) -> Held | Refused:
+        """All of the claims or none. `reserve`: held until the call is settled; without it, spent for good."""
+        held = Held(uuid4(), tuple(sorted(claims, key=attrgetter("owner", "kind"))), reserve or 0)
+        async with self._database.connect() as connection, connection.begin() as transaction:
+            for claim in held.claims:
+                standing = await _standing(connection, claim, now)
+                if (short := shortage(claim, standing)) is not None:
+                    await transaction.rollback()
+                    return Refused(claim, short, standing)
+                if reserve is None:
+                    await connection.execute(_ADD, {**_key(claim), "amount": claim.needs})
+                elif claim.limit is not None or claim.at_once is not None:
+                    values = {"id": held.id, "owner": claim.owner, "kind": claim.kind, "amount": reserve}
+                    await connection.execute(_HOLD, {**values, "ends": now + lease})
+        return held
+
+    async def settle(self, held: Held, took: int) -> dict[tuple[str, str], int]:
+        """Charge what a call really took; what its budgets have spent now."""
+        spent = {}
+        async with self._database.begin() as connection:
+            for claim in held.claims:
+                await connection.execute(_LOCK, _key(claim))
+                whose = {"id": held.id, "owner": claim.owner, "kind": claim.kind}
+                there = (await connection.execute(_LET_GO, whose)).rowcount
+                counted = claim.limit is not None or claim.at_once is not None
+                amount = took if there or not counted else took - held.amount  # it was charged when its time was over
+                found = await connection.execute(_ADD, {**_key(claim), "amount": amount})
+                spent[claim.owner, claim.kind] = int(found.scalar_one())
+        return spent
+
+
+async def _standing(connection: AsyncConnection, claim: Claim, now: datetime) -> Standing:
+    """With the row locked; calls whose time is over are charged to the period that notices."""
+    key = _key(claim)
+    spent, fresh = (await connection.execute(_LOCK, key)).one()
+    if fresh:
+        await connection.execute(_FORGET, {"old": now - KEPT})
+    whose = {"owner": claim.owner, "kind": claim.kind, "now": now}
+    abandoned = (await connection.execute(_ABANDONED, whose)).scalar_one()
+    if abandoned:
+        spent = (await connection.execute(_ADD, {**key, "amount": abandoned})).scalar_one()
+    running, reserved = (await connection.execute(_RUNNING, whose)).one()
+    return Standing(int(spent), int(reserved), int(running))
+
+
+def _key(claim: Claim) -> dict[str, Any]:
+    return {"period": claim.period, "owner": claim.owner, "kind": claim.kind}

@@ -1,0 +1,44 @@
+"""Budgets: what was spent, by owner, kind and period; who reads a discussion group's channel is found by an index."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0014"
+down_revision = "0013"
+branch_labels = None
+depends_on = None
+
+TABLES = ("budget_spending", "budget_calls")
+
+
+def upgrade() -> None:
+    op.create_table(
+        "budget_spending",
+        sa.Column("period", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("spent", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("period", "owner", "kind", name=op.f("pk_budget_spending")),
+    )
+    op.create_table(
+        "budget_calls",
+        sa.Column("id", sa.UUID(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("amount", sa.BigInteger(), nullable=False),
+        sa.Column("ends_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id", "owner", "kind", name=op.f("pk_budget_calls")),
+    )
+    op.create_index(op.f("ix_budget_calls_owner_kind"), "budget_calls", ["owner", "kind"])
+    for table in TABLES:
+        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (false)")
+        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
+    linked = sa.text("linked_id IS NOT NULL")
+    op.create_index("ix_channels_linked_id", "channels", ["linked_id"], postgresql_where=linked)
+
+
+def downgrade() -> None:
+    op.drop_index("ix_channels_linked_id", table_name="channels")
+    for table in reversed(TABLES):
+        op.execute(f"DROP TABLE {table} CASCADE")
