@@ -1,6 +1,6 @@
-"""Budgets of crawling in Redis: pages per tenant and day, per site and hour, and a pause between two visits of a host.
+"""Pages that may be read: per tenant and day, per site and hour, and a pause between two visits of a host.
 
-One script decides and counts, so two workers cannot both take the last page. Without Redis nothing is crawled.
+What is spent stands in PostgreSQL; whose turn it is at a host, for a second or so, in Redis.
 """
 
 from __future__ import annotations
@@ -8,40 +8,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from telegram_assistant.domain.budgets import (
+    CRAWLS_PER_DAY,
+    CRAWLS_PER_SITE_HOUR,
+    Claim,
+    Kind,
+    day_of,
+    hour_of,
+    next_day,
+)
 from telegram_assistant.domain.urls import BadUrl, parse_url, site_of
 from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.stores.postgres.budgets import Budgets, Refused
 
 NO_REDIS_SECONDS = 30.0
-DAY, HOUR = 86_400, 3_600
+DAY = 86_400
 
-# Keys: the tenant's day, the site's hour, the host's next turn, the host's own pause.
-# Arguments: now, most per tenant, most per site (-1: not counted), pause, patience; times in milliseconds.
-# Answer: what is short (0 nothing, 1 tenant, 2 site, 3 the host's turn) and the milliseconds until the turn.
-_TAKE = """
-local now, tenant_most, site_most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local pause, patience = tonumber(ARGV[4]), tonumber(ARGV[5])
-if tenant_most >= 0 and tonumber(redis.call('GET', KEYS[1]) or '0') >= tenant_most then return {1, 0} end
-if site_most >= 0 and tonumber(redis.call('GET', KEYS[2]) or '0') >= site_most then return {2, 0} end
-local wait = math.max(0, tonumber(redis.call('GET', KEYS[3]) or '0') - now)
-if wait > patience then return {3, wait} end
-pause = math.max(pause, tonumber(redis.call('GET', KEYS[4]) or '0'))
-if tenant_most >= 0 then
-  redis.call('INCR', KEYS[1])
-  redis.call('EXPIRE', KEYS[1], 172800)
-end
-if site_most >= 0 then
-  redis.call('INCR', KEYS[2])
-  redis.call('EXPIRE', KEYS[2], 7200)
-end
-redis.call('SET', KEYS[3], now + wait + pause, 'PX', wait + pause + 1000)
-return {0, wait}
+# Keys: the host's next turn, the host's own pause. Arguments: now, pause, patience; times in milliseconds.
+# Answer: whether the turn is ours, and the milliseconds until it comes.
+_TURN = """
+local now, pause, patience = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local wait = math.max(0, tonumber(redis.call('GET', KEYS[1]) or '0') - now)
+if wait > patience then return {0, wait} end
+pause = math.max(pause, tonumber(redis.call('GET', KEYS[2]) or '0'))
+redis.call('SET', KEYS[1], now + wait + pause, 'PX', wait + pause + 1000)
+return {1, wait}
 """
 
 
@@ -49,8 +46,8 @@ return {0, wait}
 class BudgetLimits:
     """SPEC 8, and how polite we are."""
 
-    per_tenant_day: int = 300
-    per_site_hour: int = 60
+    per_tenant_day: int = CRAWLS_PER_DAY
+    per_site_hour: int = CRAWLS_PER_SITE_HOUR
     pause_seconds: float = 1.0  # between two visits of one host
     longest_pause_seconds: float = 60.0  # whatever its robots.txt asks for
     patience_seconds: float = 5.0  # waited here; a longer wait is a Retry
@@ -61,6 +58,7 @@ class CrawlBudget:
 
     def __init__(
         self,
+        budgets: Budgets,
         redis: Redis,
         *,
         clock: Callable[[], datetime],
@@ -68,24 +66,25 @@ class CrawlBudget:
         our_hosts: Collection[str] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self.budgets = budgets
         self._redis = redis
         self._clock = clock
         self._limits = limits or BudgetLimits()
-        self._our_hosts = frozenset(our_hosts)  # the demo's pages: nobody is there to be polite to
+        self._our_hosts = frozenset(our_hosts)  # the demo's pages: they need no manners
         self._sleep = sleep
-        self._take = redis.register_script(_TAKE)
+        self._turn = redis.register_script(_TURN)
 
-    async def take(self, tenant_id: UUID, url: str) -> None:
-        """One page for a tenant; returns when it is the host's turn."""
+    async def take(self, payers: Collection[UUID], url: str) -> None:
+        """One page for one of these tenants; returns when it is the host's turn."""
         try:
             host = parse_url(url).host
         except BadUrl as exc:
             raise Reject(str(exc)) from exc
-        await self._taken(tenant_id, host)
+        await self._taken(payers, host)
 
     async def take_host(self, host: str) -> None:
-        """One page more of a host that a redirect led to; the tenant has paid already."""
-        await self._taken(None, host)
+        """One page more of a host that a redirect led to; a tenant has paid already."""
+        await self._taken((), host)
 
     async def slow_down(self, host: str, seconds: float) -> None:
         """A host asks for a longer pause (crawl-delay)."""
@@ -98,57 +97,48 @@ class CrawlBudget:
             raise _without_redis() from exc
 
     async def used(self, tenant_id: UUID) -> int:
-        """Pages of today, for health and quotas."""
+        """Pages of today."""
+        owner = str(tenant_id)
+        return (await self.budgets.spent(Kind.CRAWL, day_of(self._clock()), owners=[owner])).get(owner, 0)
+
+    async def _taken(self, payers: Collection[UUID], host: str) -> None:
+        wait = await self._turn_of(host)
+        await self._spend(payers, host)
+        if wait:
+            await self._sleep(wait)
+
+    async def _turn_of(self, host: str) -> float:
+        """Seconds until it comes."""
+        limits, ours = self._limits, host in self._our_hosts
+        pause = 0.0 if ours else limits.pause_seconds
+        moments = (self._clock().timestamp(), pause, limits.patience_seconds)
         try:
-            return int(await self._redis.get(_tenant_key(tenant_id, self._clock())) or 0)
+            come, wait = await self._turn(
+                keys=[f"crawl:turn:{host}", _pause_key(host)], args=[int(moment * 1000) for moment in moments]
+            )
         except (RedisError, OSError) as exc:
             raise _without_redis() from exc
+        if not come:
+            raise Retry(f"{host} is visited by others of us now", after=int(wait) / 1000)
+        return int(wait) / 1000
 
-    async def _taken(self, tenant_id: UUID | None, host: str) -> None:
-        now = self._clock()
-        limits = self._limits
-        ours = host in self._our_hosts
-        keys = [_tenant_key(tenant_id, now), _site_key(site_of(host), now), _turn_key(host), _pause_key(host)]
-        arguments: list[Any] = [
-            int(now.timestamp() * 1000),
-            -1 if tenant_id is None else limits.per_tenant_day,
-            -1 if ours else limits.per_site_hour,
-            0 if ours else int(limits.pause_seconds * 1000),
-            int(limits.patience_seconds * 1000),
-        ]
-        try:
-            short, wait = await self._take(keys=keys, args=arguments)
-        except (RedisError, OSError) as exc:
-            raise _without_redis() from exc
-        match int(short):
-            case 0 if wait:
-                await self._sleep(int(wait) / 1000)
-            case 1:
-                raise Retry(f"the tenant's {limits.per_tenant_day} pages of today are used up", after=_left(now, DAY))
-            case 2:
-                reason = f"{site_of(host)} was asked for {limits.per_site_hour} pages in this hour"
-                raise Retry(reason, after=_left(now, HOUR))
-            case 3:
-                raise Retry(f"{host} is visited by others of us now", after=int(wait) / 1000)
-            case _:
-                pass
-
-
-def _left(now: datetime, period: int) -> float:
-    """Seconds until the day or the hour (UTC) is over."""
-    return period - now.timestamp() % period
-
-
-def _tenant_key(tenant_id: UUID | None, now: datetime) -> str:
-    return f"crawl:tenant:{tenant_id}:{now:%Y%m%d}"
-
-
-def _site_key(site: str, now: datetime) -> str:
-    return f"crawl:site:{site}:{now:%Y%m%d%H}"
-
-
-def _turn_key(host: str) -> str:
-    return f"crawl:turn:{host}"
+    async def _spend(self, payers: Collection[UUID], host: str) -> None:
+        now, limits, claims = self._clock(), self._limits, []
+        if host not in self._our_hosts:
+            most, hour = limits.per_site_hour, hour_of(now)
+            claims.append(Claim(owner=site_of(host), kind=Kind.SITE, period=hour, limit=most))
+        if payers:
+            payer = (await self.budgets.in_turn(payers, Kind.CRAWL, day_of(now)))[0]
+            most, day = limits.per_tenant_day, day_of(now)
+            claims.append(Claim(owner=str(payer), kind=Kind.CRAWL, period=day, limit=most))
+        refused = await self.budgets.claim(claims, now)
+        if not isinstance(refused, Refused):
+            return
+        if refused.claim.kind == Kind.SITE:
+            reason = f"{refused.claim.owner} was asked for {limits.per_site_hour} pages in this hour"
+            raise Retry(reason, after=(hour_of(now) + timedelta(hours=1) - now).total_seconds())
+        reason = f"the {limits.per_tenant_day} pages of today are used up"
+        raise Retry(reason, after=(next_day(now) - now).total_seconds())
 
 
 def _pause_key(host: str) -> str:
@@ -156,4 +146,4 @@ def _pause_key(host: str) -> str:
 
 
 def _without_redis() -> Retry:
-    return Retry("the budget of crawling cannot be asked: Redis does not answer", after=NO_REDIS_SECONDS)
+    return Retry("whose turn it is at a host cannot be asked: Redis does not answer", after=NO_REDIS_SECONDS)

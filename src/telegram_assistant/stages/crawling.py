@@ -7,7 +7,7 @@ that cannot be read now does not hold the post up: it goes on without it, and co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -42,21 +42,21 @@ class Crawling:
     at_once: int = 4
     turns: Turns = field(default_factory=Turns)
 
-    async def read(self, event: PostCrawl, link: str) -> str:
+    async def read(self, link: str, payers: Collection[UUID]) -> str:
         """The canonical address of a page that is stored now. Raises Retry, or Skip and Reject for good."""
         if len(link) > LONGEST_LINK:
             raise Skip(f"the address is longer than {LONGEST_LINK} characters")
         async with self.turns.of(link):
-            return await self._read(event, link)
+            return await self._read(link, payers)
 
-    async def _read(self, event: PostCrawl, link: str) -> str:
+    async def _read(self, link: str, payers: Collection[UUID]) -> str:
         """Kept under the address that was asked for: where many write, a page may claim the name of another's."""
         stored = await self.pages.get(link)
         if stored is not None and self.clock() - stored.fetched_at < FRESH:
             if stored.problem is not None:
                 raise Skip(stored.problem)
             return stored.url
-        await self.budget.take(event.tenant_id, link)
+        await self.budget.take(payers, link)
         try:
             page = await self.reader.read(link, stored.known if stored is not None and stored.text else None)
         except (Skip, Reject) as exc:
@@ -110,12 +110,14 @@ async def trigger_crawls(
 
 async def enrich_posts(events: Sequence[PostCrawl], *, crawling: Crawling) -> list[Outcome]:
     """Read the links of each post, and let it go on."""
+    payers = await crawling.budget.budgets.watchers({event.channel_id for event in events})
 
     async def one(event: PostCrawl) -> Done:
         read: list[tuple[str, str]] = []
         later: Retry | None = None
         notes: list[str] = []
-        answers = await asyncio.gather(*(crawling.read(event, link) for link in event.links), return_exceptions=True)
+        reading = (crawling.read(link, payers[event.channel_id]) for link in event.links)
+        answers = await asyncio.gather(*reading, return_exceptions=True)
         for link, answer in zip(event.links, answers, strict=True):
             if isinstance(answer, str):
                 read.append((link, answer))

@@ -76,6 +76,7 @@ from telegram_assistant.stages.tag_persistence import save_tags
 from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
 from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.enrichment import Enrichments
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.materials import Materials
@@ -252,7 +253,7 @@ def _crawling(runtime: Runtime, stores: Stores, allow: Allowance) -> Crawling:
         pause_seconds=settings.crawl_pause_sec,
     )
     our_hosts = {host for host, _ in allow}
-    budget = CrawlBudget(runtime.redis, limits=budgets, clock=runtime.clock, our_hosts=our_hosts)
+    budget = CrawlBudget(Budgets(runtime.database), runtime.redis, limits=budgets, clock=runtime.clock, our_hosts=our_hosts)
     limits = Limits(total_seconds=settings.crawl_timeout_sec)
     fetcher = Fetcher(agent=user_agent(__version__, settings.crawl_contact), limits=limits, allow=allow)
     robots = Robots(fetcher, clock=runtime.clock)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from random import Random
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -29,6 +29,7 @@ from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_VISION_ANALYZED, stream
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.media import MediaStore
+from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
 from telegram_assistant.stores.postgres.enrichment import Enrichments
 from telegram_assistant.stores.postgres.materials import Materials
@@ -140,6 +141,7 @@ class Desk:
         self.pages = Pages(self.database)
         self.pictures = Pictures(self.database)
         self.usage = ModelUsage(self.database, utc_now)
+        self.budgets = Budgets(self.database)
         self.steps = Steps(self.database)
         self.letters = DeadLetters(self.database)
         self.queue = MediaQueue(self.database)
@@ -161,6 +163,18 @@ class Desk:
             name=username,
             tenant=tenant,
         )
+
+    async def tenant(self, name: str) -> UUID:
+        """With one user, whose id is the same."""
+        made = uuid4()
+        await self.change("INSERT INTO tenants (id, name) VALUES (:id, :name)", id=made, name=name)
+        user = "INSERT INTO users (id, tenant_id, name, role) VALUES (:id, :id, :name, 'member')"
+        await self.change(user, id=made, name=name)
+        return made
+
+    async def watch(self, tenant: UUID, channel_id: int) -> None:
+        row = "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :tenant, :channel)"
+        await self.change(row, tenant=tenant, channel=channel_id)
 
     async def save(self, *posts: Post, upto: int | None = None) -> Saved:
         """With `upto` the reading proves every id to there: what is not among the posts is gone."""

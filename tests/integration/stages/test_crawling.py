@@ -75,7 +75,7 @@ class Line:
         )
 
     def crawling(self, **fields: Any) -> Crawling:
-        budget = CrawlBudget(self.desk.redis, limits=self.limits, clock=utc_now)
+        budget = CrawlBudget(self.desk.budgets, self.desk.redis, limits=self.limits, clock=utc_now)
         made = Crawling(self.web.reader, self.desk.pages, budget, utc_now)
         return replace(made, **fields)
 
