@@ -220,7 +220,8 @@ class Settings(BaseSettings):
         ge=0,
         le=MOST_TOKENS,
         description="Tokens that remote models may take per day of UTC for tags, vectors and answers, all tenants"
-        " together; what is over waits for the next day. Empty: no limit. Pictures: VISION_TOKENS_PER_DAY.",
+        " together, in equal shares; what is over waits for the next day. Empty: no limit. Pictures:"
+        " VISION_TOKENS_PER_DAY.",
     )
     ai_price_per_1k_in: float = Field(0, ge=0, description="Price of a thousand tokens to a remote model.")
     ai_price_per_1k_out: float = Field(0, ge=0, description="Price of a thousand tokens from it.")

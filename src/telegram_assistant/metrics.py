@@ -216,7 +216,7 @@ WORKER_DEATHS = Counter(
 )
 VISION_BUDGET_SPENT = Gauge(
     "vision_budget_spent_tokens",
-    "Tokens for pictures since midnight UTC, reserved ones too",
+    "Tokens for pictures since midnight UTC",
     ["tenant"],
     registry=REGISTRY,
 )
@@ -291,8 +291,8 @@ _begin(LIVE_UPDATES, ("NewPost", "Deleted", "Interrupted"))
 _begin(MEDIA_FILES, ("stored", "adopted", "skipped", "postponed", "retried", "failed"))
 _begin(CRAWL_PAGES, ("read", "unchanged", "retry", "skip", "reject"))
 _begin(WORKER_DEATHS, ("page_reader",), ("not_started", "too_slow", "died", "nonsense"))
-_begin(VISION_BUDGET_REFUSED, ("tokens", "busy", "redis"))
-_begin(MODEL_BUDGET_REFUSED, ("tokens", "redis"))
+_begin(VISION_BUDGET_REFUSED, ("tokens", "busy"))
+_begin(MODEL_BUDGET_REFUSED, ("tokens", "busy"))
 _begin(SWEPT, ("remaining", "untagged", "unindexed", "unread", "unseen", "not_retagged", "unassembled"))
 _begin(ENGINE_LOSSES, ("redis", "vectors", "graph", "media"))
 _begin(DIGEST_ISSUES, ("built", "postponed", "sent", "refused"))

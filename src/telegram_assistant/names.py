@@ -107,11 +107,6 @@ ALERTING_LOCK = "lock:alerting"
 JOBS_LOCK = "lock:jobs"
 
 
-def model_tokens(day: str) -> str:
-    """What remote models took on a day, like 2026-01-05, by ability."""
-    return f"models:tokens:{day}"
-
-
 def alerts_told(tenant_id: UUID) -> str:
     """Where it is published that a saved search of a tenant has found something."""
     return f"alerts:{tenant_id}"

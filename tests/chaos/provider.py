@@ -98,6 +98,6 @@ class Provider:
 
 def _completion(text: str) -> Response:
     message = {"role": "assistant", "content": text}
-    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    usage = {"prompt_tokens": 800, "completion_tokens": 20, "total_tokens": 820}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
     return JSONResponse({"id": "x", "object": "chat.completion", "choices": choices, "usage": usage})

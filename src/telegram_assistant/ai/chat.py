@@ -11,19 +11,19 @@ from telegram_assistant.ai.prompts import Ask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a chat model wrote, and what it took."""
+    """What a chat model wrote, and what its server says that took: remote.py decides what of it is believed."""
 
     text: str
-    tokens_in: int
-    tokens_out: int
+    tokens_in: object = None
+    tokens_out: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorReply:
-    """A vector for each text, of any length, and what they took."""
+    """A vector for each text, of any length, and what the server says they took."""
 
     vectors: Sequence[Sequence[float]]
-    tokens: int
+    tokens: object = None
 
 
 class ChatModel(Protocol):

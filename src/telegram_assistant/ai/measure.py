@@ -36,6 +36,10 @@ class Spending:
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
 
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
     def usage(self) -> Usage:
         cost = (self.tokens_in * self._price.per_1k_in + self.tokens_out * self._price.per_1k_out) / 1000
         latency = (time.perf_counter() - self._began) * 1000

@@ -42,14 +42,9 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
-    usage: _Usage | None = None
+    usage: Any = None  # whatever it says there: an answer that was paid for is not asked for again
 
 
 class _Vector(msgspec.Struct):
@@ -59,7 +54,7 @@ class _Vector(msgspec.Struct):
 
 class _Vectors(msgspec.Struct):
     data: list[_Vector]
-    usage: _Usage | None = None
+    usage: Any = None
 
 
 _Content = TypeVar("_Content", _Completion, _Vectors)
@@ -166,10 +161,8 @@ class OpenAiVectors:
     async def vectors(self, texts: Sequence[str]) -> VectorReply:
         content = await self._client.post("embeddings", {"model": self.model, "input": list(texts)})
         found = _decoded(content, _Vectors)
-        tokens = found.usage.prompt_tokens if found.usage else 0
-        return VectorReply(
-            vectors=[one.embedding for one in sorted(found.data, key=lambda one: one.index)], tokens=tokens
-        )
+        vectors = [one.embedding for one in sorted(found.data, key=lambda one: one.index)]
+        return VectorReply(vectors=vectors, tokens=_told(found.usage, "prompt_tokens"))
 
 
 class _Refused(Trouble):
@@ -209,7 +202,7 @@ def trouble_of(status: int, complaint: _Error, retry_after: str | None) -> Troub
 
 def _reply(content: bytes) -> Reply:
     completion = _decoded(content, _Completion)
-    usage = completion.usage or _Usage()
+    usage = completion.usage
     if not completion.choices:
         raise Trouble(Kind.DOWN, "an answer without a choice")
     choice = completion.choices[0]
@@ -217,7 +210,15 @@ def _reply(content: bytes) -> Reply:
         raise Trouble(
             Kind.REFUSED, f"the model will not speak of this: {(choice.message.refusal or 'filtered')[:_SHOWN]}"
         )
-    return Reply(text=choice.message.content or "", tokens_in=usage.prompt_tokens, tokens_out=usage.completion_tokens)
+    return Reply(
+        text=choice.message.content or "",
+        tokens_in=_told(usage, "prompt_tokens"),
+        tokens_out=_told(usage, "completion_tokens"),
+    )
+
+
+def _told(usage: Any, name: str) -> object:
+    return usage.get(name) if isinstance(usage, dict) else None
 
 
 def _decoded(content: bytes, form: type[_Content]) -> _Content:

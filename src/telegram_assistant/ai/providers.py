@@ -20,7 +20,7 @@ from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.measure import Price
 from telegram_assistant.ai.openai_compatible import OpenAiConnection
 from telegram_assistant.ai.remote import Conversation, RemoteAnswerer, RemoteDescriber, RemoteEmbedder, RemoteTagger
-from telegram_assistant.ai.spend import TokenBudget
+from telegram_assistant.ai.spend import ModelBudget
 from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.ai.taxonomy import Taxonomy, load_taxonomy
 from telegram_assistant.ai.translation import Translations
@@ -123,11 +123,11 @@ def _is_remote(model: Tagger | Describer | Embedder | Answerer) -> bool:
     return model.identity.provider != Provider.LOCAL
 
 
-def build_models(config: ModelsConfig, local_describer: Describer, budget: TokenBudget | None = None) -> Models:
+def build_models(config: ModelsConfig, local_describer: Describer, budget: ModelBudget | None = None) -> Models:
     """Nothing is connected or started yet. Raises Fatal for what is missing in the settings.
 
     The local describer is given, for it has settings of its own; who made it closes it. `budget` is of the remote
-    models, all but those that look at pictures.
+    models.
     """
     return _Builder(config, local_describer, budget).build()
 
@@ -135,7 +135,7 @@ def build_models(config: ModelsConfig, local_describer: Describer, budget: Token
 class _Builder:
     """Makes what the abilities share once: the worker process, the connections, the checks."""
 
-    def __init__(self, config: ModelsConfig, local_describer: Describer, budget: TokenBudget | None) -> None:
+    def __init__(self, config: ModelsConfig, local_describer: Describer, budget: ModelBudget | None) -> None:
         self._config = config
         self._budget = budget
         self._local_describer = local_describer
@@ -166,15 +166,14 @@ class _Builder:
         if provider is Provider.LOCAL:
             return LocalTagger(self._process, self._taxonomy)
         remote = self._remote(provider)
-        return RemoteTagger(self._talk(provider, "tag", remote.model, remote.price, self._budget), self._checks)
+        return RemoteTagger(self._talk(provider, "tag", remote.model, remote.price), self._checks)
 
     def _describer(self, provider: Provider) -> Describer:
         if provider is Provider.LOCAL:
             return self._local_describer
         remote = self._remote(provider)
-        describer = RemoteDescriber(
-            self._talk(provider, "describe", remote.vision_model, remote.vision_price), self._checks
-        )
+        talk = self._talk(provider, "describe", remote.vision_model, remote.vision_price)
+        describer = RemoteDescriber(talk, self._checks)
         self._closers.append(describer.close)
         return describer
 
@@ -190,13 +189,12 @@ class _Builder:
         if provider is Provider.LOCAL:
             return LocalAnswerer(self._process)
         remote = self._remote(provider)
-        talk = self._talk(provider, "answer", remote.model, remote.price, self._budget)
+        talk = self._talk(provider, "answer", remote.model, remote.price)
         return RemoteAnswerer(talk, self._checks, Translations(LocalEmbedder(self._process)))
 
-    def _talk(
-        self, provider: Provider, ability: str, model: str, price: Price, budget: TokenBudget | None = None
-    ) -> Conversation:
-        return Conversation(self._connections[provider].chat(model), self._gate(provider, ability), price, budget)
+    def _talk(self, provider: Provider, ability: str, model: str, price: Price) -> Conversation:
+        chat, gate = self._connections[provider].chat(model), self._gate(provider, ability)
+        return Conversation(chat, gate, price, self._budget)
 
     def _gate(self, provider: Provider, ability: str) -> Gate:
         self._gates[ability] = Gate(provider, ability, self._remote(provider).patience)

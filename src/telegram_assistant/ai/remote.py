@@ -13,7 +13,7 @@ from telegram_assistant.ai.chat import ChatModel, VectorModel
 from telegram_assistant.ai.checks import Checks
 from telegram_assistant.ai.clean import pieces_of, visible
 from telegram_assistant.ai.gate import Gate, Kind, Trouble
-from telegram_assistant.ai.measure import Price, Spending, measured
+from telegram_assistant.ai.measure import Price, Spending
 from telegram_assistant.ai.prompts import (
     ANSWER_VERSION,
     DESCRIBE_VERSION,
@@ -25,25 +25,28 @@ from telegram_assistant.ai.prompts import (
 )
 from telegram_assistant.ai.replies import AnswerReply, Form, PictureReply, TagReply, read_reply
 from telegram_assistant.ai.shrink import Shrinker
-from telegram_assistant.ai.spend import TokenBudget, paid
+from telegram_assistant.ai.spend import ModelBudget, paid
 from telegram_assistant.ai.translation import Translations
+from telegram_assistant.domain.budgets import believed, estimated
 from telegram_assistant.domain.understanding import Answer, Ocr, Passage, Seen, Sentence, Tagged
 
 _EMBED_BATCH = 32
+_PICTURE_TOKENS = 1_000  # about what a picture takes
+_PICTURE_CALL = 1_500  # reserved for a call about one
 _NO_TEXT = "."  # servers refuse an empty text, and every post needs a vector
 
 
 class Conversation:
     """Questions to one chat model through its gate; an answer in a wrong form gets one more try."""
 
-    def __init__(self, model: ChatModel, gate: Gate, price: Price, budget: TokenBudget | None = None) -> None:
+    def __init__(self, model: ChatModel, gate: Gate, price: Price, budget: ModelBudget | None = None) -> None:
         self.model = model
         self.gate = gate
         self.price = price
         self.budget = budget
 
-    def paid(self, ability: str) -> AbstractAsyncContextManager[Spending]:
-        return paid(self.budget, self.model.provider, ability, self.price)
+    def paid(self, ability: str, tokens: int) -> AbstractAsyncContextManager[Spending]:
+        return paid(self.budget, Identity(self.model.provider, self.model.model), ability, self.price, tokens)
 
     async def reply(self, ask: Ask, form: type[Form], spending: Spending, picture: bytes | None = None) -> Form:
         async def request() -> Form:
@@ -60,7 +63,11 @@ class Conversation:
 
     async def _once(self, ask: Ask, form: type[Form], spending: Spending, picture: bytes | None) -> Form:
         reply = await self.model.ask(ask, picture)
-        spending.add(reply.tokens_in, reply.tokens_out)
+        asked, more = len(ask.system) + len(ask.data), 0 if picture is None else _PICTURE_TOKENS
+        spending.add(
+            believed(reply.tokens_in, asked, more=more),
+            believed(reply.tokens_out, len(reply.text), most=ask.most_tokens),
+        )
         return read_reply(reply.text, form)
 
 
@@ -79,8 +86,8 @@ class RemoteTagger:
     async def tag(self, text: str, seen: str = "") -> Tagged:
         if not visible(text) and not visible(seen):
             return Tagged()
-        async with self._talk.paid("tag") as spending:
-            ask = ask_tags(text, seen, self._checks.taxonomy)
+        ask = ask_tags(text, seen, self._checks.taxonomy)
+        async with self._talk.paid("tag", _about(ask)) as spending:
             reply = await self._talk.reply(ask, TagReply, spending)
             checked = await asyncio.to_thread(self._checks.tagged, reply.tagged(), f"{text}\n{seen}")
         return replace(checked, usage=spending.usage())
@@ -99,8 +106,8 @@ class RemoteDescriber:
         return Identity(self._talk.model.provider, self._talk.model.model, DESCRIBE_VERSION)
 
     async def describe(self, picture: Picture) -> Seen:
-        with measured(self._talk.model.provider, "describe", self._talk.price) as spending:
-            small = await self._shrinker.shrunk(picture.content)
+        small = await self._shrinker.shrunk(picture.content)
+        async with self._talk.paid("describe", _PICTURE_CALL) as spending:
             reply = await self._talk.reply(ask_picture(), PictureReply, spending, small)
             seen = self._checks.seen(self._seen(reply))
         return replace(seen, usage=spending.usage())
@@ -141,8 +148,8 @@ class RemoteAnswerer:
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         if not visible(question) or not passages:
             return Answer()
-        async with self._talk.paid("answer") as spending:
-            ask, keys = ask_answer(question, passages)
+        ask, keys = ask_answer(question, passages)
+        async with self._talk.paid("answer", _about(ask)) as spending:
             reply = await self._talk.reply(ask, AnswerReply, spending)
             sentences = tuple(
                 Sentence(text=one.text, sources=tuple(keys[str(key)] for key in one.sources if str(key) in keys))
@@ -161,7 +168,7 @@ class RemoteEmbedder:
         model: VectorModel,
         gate: Gate,
         price: Price,
-        budget: TokenBudget | None = None,
+        budget: ModelBudget | None = None,
         *,
         size: int,
         piece: int,
@@ -186,7 +193,8 @@ class RemoteEmbedder:
         pieces = [pieces_of(visible(text), self._piece) or [_NO_TEXT] for text in texts]
         flat = [piece for parts in pieces for piece in parts]
         vectors: list[Sequence[float]] = []
-        async with paid(self._budget, self._model.provider, "embed", self._price) as spending:
+        tokens = estimated(sum(map(len, flat)))
+        async with paid(self._budget, self.identity, "embed", self._price, tokens, calls=len(texts)) as spending:
             for start in range(0, len(flat), _EMBED_BATCH):
                 vectors += await self._batch(flat[start : start + _EMBED_BATCH], spending)
         found = iter(vectors)
@@ -196,7 +204,7 @@ class RemoteEmbedder:
     async def _batch(self, texts: list[str], spending: Spending) -> Sequence[Sequence[float]]:
         async def request() -> Sequence[Sequence[float]]:
             reply = await self._model.vectors(texts)
-            spending.add(reply.tokens, 0)
+            spending.add(believed(reply.tokens, sum(map(len, texts))), 0)
             self._check(reply.vectors, len(texts))
             return reply.vectors
 
@@ -211,6 +219,11 @@ class RemoteEmbedder:
         if sizes != {self._size}:
             told = f"{self._model.model} makes vectors of {min(sizes)} numbers, the settings say {self._size}"
             raise Trouble(Kind.RUBBISH if self._fits else Kind.BLOCKED, told)
+
+
+def _about(ask: Ask) -> int:
+    """What a question takes, and an answer of a usual length."""
+    return estimated(len(ask.system) + len(ask.data)) + ask.most_tokens // 4
 
 
 def _unit_mean(vectors: Sequence[Sequence[float]]) -> tuple[float, ...]:

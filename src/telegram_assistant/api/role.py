@@ -21,9 +21,9 @@ from telegram_assistant.runtime import Runtime
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.role import open_search
-from telegram_assistant.stages.models import models_config, open_graph, open_vectors, token_budget
+from telegram_assistant.stages.models import model_budget, models_config, open_graph, open_vectors
 from telegram_assistant.stages.role import Pipeline
-from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
+from telegram_assistant.stores.postgres.models import ModelResults
 from telegram_assistant.web.thumbnails import Thumbnails
 
 APART = "the vector index is embedded and belongs to another process: set QDRANT_URL, or run tga up"
@@ -47,11 +47,10 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
     models = pipeline.models if pipeline else _models(runtime)
     vectors = pipeline.indexes.vectors if pipeline else _vectors(runtime)
     graph = pipeline.indexes.graph if pipeline else _graph(runtime)
-    usage = ModelUsage(runtime.database, runtime.clock)
     search = open_search(
         runtime.database,
         clock=runtime.clock,
-        meaning=Meaning(vectors, models.embedder, usage=usage) if vectors else None,
+        meaning=Meaning(vectors, models.embedder) if vectors else None,
         why_without="" if vectors else APART,
     )
     return Services(
@@ -63,7 +62,7 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
         access=Access(runtime.database, runtime.redis, runtime.clock),
         signer=open_signer(runtime.settings, runtime.folder),
         search=search,
-        asking=Asking(search, models.answerer, usage, seconds=runtime.settings.ai_timeout_sec),
+        asking=Asking(search, models.answerer, seconds=runtime.settings.ai_timeout_sec),
         graph=graph,
         media=open_media_store(runtime),
     )
@@ -73,7 +72,7 @@ def _models(runtime: Runtime) -> Models:
     settings = runtime.settings
     vision = LocalVision(find_trained_data(settings.tessdata_prefix), nsfw=False)
     runtime.stack.push_async_callback(vision.close)
-    budget = token_budget(settings, runtime.redis, runtime.clock)
+    budget = model_budget(settings, runtime.database, runtime.clock)
     models = build_models(models_config(settings), vision, budget)
     runtime.stack.push_async_callback(models.close)
     return models.cached(ModelResults(runtime.database))

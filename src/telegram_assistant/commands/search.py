@@ -25,8 +25,7 @@ from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.results import Hit, Results, Snippet, Sort
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import MOST_HITS, Search
-from telegram_assistant.stages.models import models_config, open_vectors, token_budget
-from telegram_assistant.stores.postgres.models import ModelUsage
+from telegram_assistant.stages.models import model_budget, models_config, open_vectors
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 PATIENCE = 120.0  # seconds: the local models are loaded for the one question
@@ -86,7 +85,7 @@ def ask(
 
     async def work(runtime: Runtime) -> Answered:
         async with _tools(runtime) as tools:
-            asking = Asking(tools.search, tools.models.answerer, ModelUsage(runtime.database, runtime.clock))
+            asking = Asking(tools.search, tools.models.answerer)
             here = runtime.clock().astimezone().tzinfo
             return await asking.ask(UUID(SYSTEM_TENANT), " ".join(question), zone=here)
 
@@ -113,7 +112,7 @@ async def _tools(runtime: Runtime) -> AsyncIterator[_Tools]:
     """With the vectors, unless the embedded index is in the hands of a running `tga up`."""
     settings = runtime.settings
     vision = LocalVision(find_trained_data(settings.tessdata_prefix), nsfw=settings.vision_nsfw_enabled)
-    budget = token_budget(settings, runtime.redis, runtime.clock)
+    budget = model_budget(settings, runtime.database, runtime.clock)
     models = build_models(models_config(settings), vision, budget)
     vectors = open_vectors(settings, runtime.folder.path)
     meaning: Meaning | None = None
@@ -121,8 +120,7 @@ async def _tools(runtime: Runtime) -> AsyncIterator[_Tools]:
     try:
         try:
             await vectors.current(UUID(SYSTEM_TENANT))
-            usage = ModelUsage(runtime.database, runtime.clock)
-            meaning = Meaning(vectors, models.embedder, patience=PATIENCE, usage=usage)
+            meaning = Meaning(vectors, models.embedder, patience=PATIENCE)
         except Retry as exc:
             why = str(exc)
         search = open_search(runtime.database, clock=runtime.clock, meaning=meaning, why_without=why)

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Answerer, UsageBook
+from telegram_assistant.ai.abilities import Answerer
 from telegram_assistant.ai.clean import plain, said, script_of, sentences_of, visible, words_of
 from telegram_assistant.ai.inflection import Inflection, Wording, fold
 from telegram_assistant.ai.local import PROVIDER as LOCAL
+from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.digests import Cited, Language, Sentence, Told
 from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.errors import Fatal, Reject, Retry
@@ -111,9 +112,8 @@ class Citing:
 class Writer:
     """Tells stories. Without a language model of somebody's, in the words of the posts."""
 
-    def __init__(self, evidence: Evidence, answerer: Answerer | None = None, usage: UsageBook | None = None) -> None:
+    def __init__(self, evidence: Evidence, answerer: Answerer | None = None) -> None:
         self.evidence = evidence
-        self._usage = usage
         self._answerer = answerer if answerer is not None and answerer.identity.provider != LOCAL else None
 
     @property
@@ -149,13 +149,12 @@ class Writer:
         if not passages:
             return []
         try:
-            answer = await answerer.answer(QUESTION[language], passages)
+            with paid_by([tenant_id]):
+                answer = await answerer.answer(QUESTION[language], passages)
         except (Reject, Fatal, Retry) as exc:
             if isinstance(exc, Retry) and not exc.own:
                 raise
             return []  # this one in the words of its posts
-        if self._usage is not None:
-            await self._usage.add(tenant_id, "answer", answerer.identity, answer.usage)
         given = {passage.key for passage in passages}
         told = []
         for one in answer.sentences[:MOST_SENTENCES]:

@@ -29,7 +29,6 @@ from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.digests_posts import DigestPosts
 from telegram_assistant.stores.postgres.jobs import JobRuns
-from telegram_assistant.stores.postgres.models import ModelUsage
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
 
@@ -85,7 +84,7 @@ def open_desk(
     patience = timedelta(seconds=2 * max(settings.polling_bound_sec, settings.parser_scheduler_interval_sec))
     return DigestDesk(
         Stories(posts, documents, planner, load_taxonomy(settings.ai_topics_file), patience=patience),
-        Writer(Evidence(inflection), answerer, ModelUsage(database, services.clock)),
+        Writer(Evidence(inflection), answerer),
         DigestIssues(database),
         posts,
         clock=services.clock,

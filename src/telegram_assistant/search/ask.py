@@ -9,11 +9,12 @@ from datetime import tzinfo
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Answerer, UsageBook
+from telegram_assistant.ai.abilities import Answerer
 from telegram_assistant.ai.clean import said, script_of, sentences_of, words_of
 from telegram_assistant.ai.gate import within
 from telegram_assistant.ai.inflection import fold
 from telegram_assistant.ai.questions import subject_of
+from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.query import Note, filters_in, without_filters
 from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.errors import Retry
@@ -61,12 +62,9 @@ class Answered:
 class Asking:
     """Finds posts, and has them read."""
 
-    def __init__(
-        self, search: Finds, answerer: Answerer, usage: UsageBook | None = None, *, seconds: float = SECONDS
-    ) -> None:
+    def __init__(self, search: Finds, answerer: Answerer, *, seconds: float = SECONDS) -> None:
         self._search = search
         self._answerer = answerer
-        self._usage = usage
         self._seconds = seconds  # for the whole question
 
     async def ask(self, tenant_id: UUID, question: str, *, zone: tzinfo | None = None) -> Answered:
@@ -92,9 +90,8 @@ class Asking:
         told = Answered(looked_at=len(passages), notes=found.notes, without_meaning=found.without_meaning)
         if not passages:
             return told
-        answer = await self._answerer.answer(asked, passages)
-        if self._usage is not None:
-            await self._usage.add(tenant_id, "answer", self._answerer.identity, answer.usage)
+        with paid_by([tenant_id]):
+            answer = await self._answerer.answer(asked, passages)
         # Whatever a model claims: a sentence without a source that was given to it is none.
         given = {passage.key: passage.text for passage in passages}
         claims = [

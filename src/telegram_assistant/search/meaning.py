@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Embedder, UsageBook
+from telegram_assistant.ai.abilities import Embedder
+from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.query import Mark, Query
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Found, Model, Vectors, Where
@@ -25,7 +26,6 @@ class Meaning:
     embedder: Embedder
     nearest: int = NEAREST
     patience: float = PATIENCE
-    usage: UsageBook | None = None
 
     async def near_text(self, owners: Sequence[UUID], words: str, where: Where) -> dict[UUID, float]:
         """`owners`: the one who asks comes last. Raises Retry when a model or an index is away, or too slow."""
@@ -34,9 +34,8 @@ class Meaning:
                 filled = await self._filled(owners)
                 if not filled or not words:
                     return {}
-                embedded = await self.embedder.embed([words])
-                if self.usage is not None:  # under a name of its own, for it says nothing of what posts cost
-                    await self.usage.add(owners[-1], "search", self.embedder.identity, embedded.usage)
+                with paid_by([owners[-1]], purpose="search"):
+                    embedded = await self.embedder.embed([words])
                 return await self._near(filled, embedded.vectors[0], where)
         except TimeoutError as exc:
             raise Retry("the embedding model has too much to do") from exc

@@ -14,7 +14,8 @@ from itertools import groupby
 from operator import attrgetter
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Embedder, UsageBook
+from telegram_assistant.ai.abilities import Embedder
+from telegram_assistant.ai.spend import BudgetSpent, paid_by
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.domain.events import (
     AlbumAssembled,
@@ -31,6 +32,7 @@ from telegram_assistant.names import POSTS_INDEXED
 from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import words
+from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 
@@ -51,7 +53,7 @@ class Indexes:
     embedder: Embedder
     entries: EntryReader
     clock: Callable[[], datetime]
-    usage: UsageBook | None = None
+    budgets: Budgets | None = None  # None: the installation pays, and no tenant
     claim: Claim = field(default_factory=Claim)
 
     @property
@@ -120,9 +122,6 @@ class Indexes:
         same = [entry for entry in entries if known.get(entry.post_id) == hashes[entry.post_id]]
         if changed:
             embedded = await self.embedder.embed([entry.text for entry in changed])
-            if self.usage is not None:
-                identity, calls = self.embedder.identity, embedded.asked  # a text is a call: many go at once
-                await self.usage.add(tenant_id, "embed", identity, embedded.usage, calls=calls)
             points = [
                 entry.point(vector, hashes[entry.post_id])
                 for entry, vector in zip(changed, embedded.vectors, strict=True)
@@ -192,9 +191,26 @@ async def _index(
     if not events:
         return []
     entries = await indexes.entries.of([event.post_id for event in events])
-    current = [event.post_id for event in events if not _is_stale(event, entries.get(event.post_id))]
-    await indexes.put({id_: entries[id_] for id_ in current if id_ in entries})
-    return [_outcome(event, entries.get(event.post_id), indexes) for event in events]
+    current = {event.post_id for event in events if not _is_stale(event, entries.get(event.post_id))}
+    refused = await _put_by_payers({id_: entries[id_] for id_ in current if id_ in entries}, indexes)
+    return [refused.get(event.post_id) or _outcome(event, entries.get(event.post_id), indexes) for event in events]
+
+
+async def _put_by_payers(entries: Mapping[UUID, Entry], indexes: Indexes) -> dict[UUID, BudgetSpent]:
+    """Posts whose watchers have tokens left do not wait for those of others."""
+    if indexes.budgets is None:
+        await indexes.put(entries)
+        return {}
+    payers = await indexes.budgets.watchers({entry.channel_id for entry in entries.values()})
+    refused: dict[UUID, BudgetSpent] = {}
+    for paying in set(payers.values()):
+        theirs = {id_: entry for id_, entry in entries.items() if payers[entry.channel_id] == paying}
+        try:
+            with paid_by(paying):
+                await indexes.put(theirs)
+        except BudgetSpent as exc:
+            refused |= dict.fromkeys(theirs, exc)
+    return refused
 
 
 def _is_stale(event: Event, entry: Entry | None) -> bool:

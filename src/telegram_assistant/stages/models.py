@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from redis.asyncio import Redis
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.measure import Price
@@ -19,10 +19,12 @@ from telegram_assistant.ai.providers import (
     Provider,
     RemoteConfig,
 )
-from telegram_assistant.ai.spend import TokenBudget
+from telegram_assistant.ai.spend import ModelBudget, ModelLimits
 from telegram_assistant.config import Settings
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors
+from telegram_assistant.stores.postgres.budgets import Budgets
+from telegram_assistant.stores.postgres.models import ModelUsage
 
 
 def models_config(settings: Settings) -> ModelsConfig:
@@ -52,9 +54,14 @@ def models_config(settings: Settings) -> ModelsConfig:
     )
 
 
-def token_budget(settings: Settings, redis: Redis, clock: Callable[[], datetime]) -> TokenBudget:
+def model_budget(settings: Settings, database: AsyncEngine, clock: Callable[[], datetime]) -> ModelBudget:
     """What the remote models of all processes share."""
-    return TokenBudget(redis, tokens_per_day=settings.model_tokens_per_day, clock=clock)
+    limits = ModelLimits(
+        tokens_per_day=settings.model_tokens_per_day,
+        vision_per_day=settings.vision_tokens_per_day,
+        vision_at_once=settings.vision_max_concurrency,
+    )
+    return ModelBudget(Budgets(database), ModelUsage(database, clock), limits, clock=clock)
 
 
 def _gigachat(settings: Settings) -> GigaChatAccount | None:

@@ -15,12 +15,12 @@ from telegram_assistant.runtime import Runtime
 from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes
-from telegram_assistant.stages.models import models_config, open_graph, open_vectors, token_budget
+from telegram_assistant.stages.models import model_budget, models_config, open_graph, open_vectors
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stores.postgres.enrichment import Enrichments
 from telegram_assistant.stores.postgres.materials import Materials
-from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
+from telegram_assistant.stores.postgres.models import ModelResults
 from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pictures import Pictures
 from telegram_assistant.stores.postgres.search import SearchDocuments
@@ -75,7 +75,7 @@ class Reindexing:
 def open_indexes(runtime: Runtime) -> Indexes:
     """As the worker has them, without what looks at pictures: what was seen stands in the tables."""
     database, settings = runtime.database, runtime.settings
-    budget = token_budget(settings, runtime.redis, runtime.clock)
+    budget = model_budget(settings, database, runtime.clock)
     models = build_models(models_config(settings), LocalVision(None, nsfw=False), budget)
     runtime.stack.push_async_callback(models.close)
     embedder = models.cached(ModelResults(database)).embedder
@@ -84,8 +84,7 @@ def open_indexes(runtime: Runtime) -> Indexes:
     runtime.stack.push_async_callback(graph.close)
     entries = EntryReader(Materials(database), Enrichments(database), Pages(database), SeenWords(Pictures(database)))
     texts = TextIndex(SearchDocuments(database), Lexicon(Inflection()))
-    usage = ModelUsage(database, runtime.clock)
-    return Indexes(vectors, graph, texts, embedder, entries, runtime.clock, usage)
+    return Indexes(vectors, graph, texts, embedder, entries, runtime.clock)
 
 
 async def configured_model(settings: Settings) -> Model:

@@ -11,13 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 from telegram_assistant import __version__
-from telegram_assistant.ai.budget import BudgetGate
 from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.policy_file import load_policy
 from telegram_assistant.ai.providers import Models, Provider, build_models
-from telegram_assistant.ai.spend import TokenBudget
+from telegram_assistant.ai.spend import ModelBudget
 from telegram_assistant.bus.consumer import Consumer, Patience
 from telegram_assistant.bus.observer import Observer
 from telegram_assistant.bus.pressure import Pressure
@@ -65,7 +64,7 @@ from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_c
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.index_upkeep import IndexUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
-from telegram_assistant.stages.models import models_config, open_graph, open_vectors, place_of_indexes, token_budget
+from telegram_assistant.stages.models import model_budget, models_config, open_graph, open_vectors, place_of_indexes
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reconciler import Reconciler
 from telegram_assistant.stages.reembedding import Reembedding
@@ -75,12 +74,12 @@ from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tag_persistence import save_tags
 from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
 from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
 from telegram_assistant.stores.postgres.budgets import Budgets
+from telegram_assistant.stores.postgres.dead_letters import DeadLetters
 from telegram_assistant.stores.postgres.enrichment import Enrichments
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.materials import Materials
-from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
+from telegram_assistant.stores.postgres.models import ModelResults
 from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pictures import Pictures
 from telegram_assistant.stores.postgres.search import SearchDocuments
@@ -102,7 +101,7 @@ class Stores:
     enrichments: Enrichments
     pages: Pages
     pictures: Pictures
-    usage: ModelUsage
+    budgets: Budgets
     steps: Steps
     letters: DeadLetters
     documents: SearchDocuments
@@ -115,7 +114,7 @@ class Stores:
             Enrichments(database),
             Pages(database),
             Pictures(database),
-            ModelUsage(database, runtime.clock),
+            Budgets(database),
             Steps(database),
             DeadLetters(database),
             SearchDocuments(database),
@@ -135,7 +134,7 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     stores = Stores.of(runtime)
     local = LocalVision(find_trained_data(runtime.settings.tessdata_prefix), nsfw=runtime.settings.vision_nsfw_enabled)
     runtime.stack.push_async_callback(local.close)
-    budget = token_budget(runtime.settings, runtime.redis, runtime.clock)
+    budget = model_budget(runtime.settings, runtime.database, runtime.clock)
     models = build_models(models_config(runtime.settings), local, budget)
     runtime.stack.push_async_callback(models.close)
     models = models.cached(ModelResults(runtime.database))
@@ -181,7 +180,7 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     return Pipeline(indexes, models)
 
 
-def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVision, budget: TokenBudget) -> None:
+def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVision, budget: ModelBudget) -> None:
     async def stages() -> dict[str, Any]:
         found = await observer.report()
         late = [stage for stage, one in found.items() if one["status"] != "ok"]
@@ -215,7 +214,7 @@ def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
     runtime.stack.push_async_callback(graph.close)
     entries = EntryReader(stores.materials, stores.enrichments, stores.pages, SeenWords(stores.pictures))
     texts = TextIndex(stores.documents, Lexicon(Inflection()))
-    return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock, stores.usage)
+    return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock, stores.budgets)
 
 
 def _albums(runtime: Runtime, stores: Stores) -> Albums:
@@ -226,20 +225,13 @@ def _albums(runtime: Runtime, stores: Stores) -> Albums:
 def _vision(runtime: Runtime, stores: Stores, models: Models, local: LocalVision) -> Vision:
     settings = runtime.settings
     remote = None if models_config(settings).describe is Provider.LOCAL else models.describer
-    gate = BudgetGate(
-        runtime.redis,
-        tokens_per_day=settings.vision_tokens_per_day,
-        at_once=settings.vision_max_concurrency,
-        clock=runtime.clock,
-    )
     return Vision(
         local=local,
         remote=remote,
         pictures=stores.pictures,
         store=open_media_store(runtime),
         policy=load_policy(settings.vision_policy_file),
-        gate=gate,
-        usage=stores.usage,
+        budgets=stores.budgets,
         clock=runtime.clock,
         at_once=settings.vision_max_concurrency,
     )
@@ -253,7 +245,7 @@ def _crawling(runtime: Runtime, stores: Stores, allow: Allowance) -> Crawling:
         pause_seconds=settings.crawl_pause_sec,
     )
     our_hosts = {host for host, _ in allow}
-    budget = CrawlBudget(Budgets(runtime.database), runtime.redis, limits=budgets, clock=runtime.clock, our_hosts=our_hosts)
+    budget = CrawlBudget(stores.budgets, runtime.redis, limits=budgets, clock=runtime.clock, our_hosts=our_hosts)
     limits = Limits(total_seconds=settings.crawl_timeout_sec)
     fetcher = Fetcher(agent=user_agent(__version__, settings.crawl_contact), limits=limits, allow=allow)
     robots = Robots(fetcher, clock=runtime.clock)
@@ -283,7 +275,7 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
     """By stage and event: the functions with what they need."""
     settings, clock, materials = runtime.settings, runtime.clock, stores.materials
     allow: Allowance = runtime.crawl_allowed or NOBODY
-    tagging = Tagging(models.tagger, stores.usage, clock, min_chars=settings.tagging_min_chars)
+    tagging = Tagging(models.tagger, stores.budgets, clock, min_chars=settings.tagging_min_chars)
     crawling = _crawling(runtime, stores, allow)
     rules = load_rules(settings.crawl_rules_file)
     seen = SeenWords(stores.pictures)

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from uuid import UUID
 
 from telegram_assistant.ai.abilities import Tagger
+from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.domain.events import PostParsed, PostTagged, PostVisionAnalyzed, Trigger
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import POSTS_TAGGED
 from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.materials import Materials
-from telegram_assistant.stores.postgres.models import ModelUsage
 
 
 @dataclass(frozen=True)
@@ -28,25 +28,22 @@ class Tagging:
     """What both stages need."""
 
     tagger: Tagger
-    usage: ModelUsage
+    budgets: Budgets
     clock: Callable[[], datetime]
     min_chars: int = 80
     at_once: int = 4
 
-    async def tagged(self, tenant_id: UUID, text: str, seen: str = "") -> Tagged:
-        found = await self.tagger.tag(text, seen)
-        await self.usage.add(tenant_id, "tag", self.tagger.identity, found.usage)
-        return found
-
 
 async def tag_posts(events: Sequence[PostParsed], *, tagging: Tagging) -> list[Outcome]:
     """Every post goes on: one with too few words has no tags."""
+    payers = await tagging.budgets.watchers({event.channel_id for event in events})
 
     async def one(event: PostParsed) -> Done:
         if len(event.text.strip()) < tagging.min_chars:
             found, note = Tagged(), f"fewer than {tagging.min_chars} characters: no tags"
         else:
-            found = await tagging.tagged(event.tenant_id, event.text)
+            with paid_by(payers[event.channel_id]):
+                found = await tagging.tagger.tag(event.text)
             note = ", ".join(found.tags) or "no tags"
         return Done((_event(event, found, tagging, Trigger.INITIAL, event.urls),), note=note)
 
@@ -59,6 +56,7 @@ async def retag_posts(
     """Only where vision read something that the tags do not know of."""
     posts = await materials.of([event.post_id for event in events])
     words = await seen.of(list(posts.values()))
+    payers = await tagging.budgets.watchers({post.channel_id for post in posts.values()})
 
     async def one(event: PostVisionAnalyzed) -> Done:
         post = posts.get(event.post_id)
@@ -69,7 +67,8 @@ async def retag_posts(
         read = words.get(post.post_id, "")
         if not read:
             raise Skip("vision added no words")
-        found = await tagging.tagged(event.tenant_id, post.text, read)
+        with paid_by(payers[post.channel_id]):
+            found = await tagging.tagger.tag(post.text, read)
         note = ", ".join(found.tags) or "no tags"
         return Done((_event(event, found, tagging, Trigger.VISION_RETAG, post.urls),), note=note)
 

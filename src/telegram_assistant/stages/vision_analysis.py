@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from telegram_assistant.ai.abilities import Describer, Picture
-from telegram_assistant.ai.budget import BudgetGate
 from telegram_assistant.ai.lookalikes import known_result
+from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.domain.events import MediaSettled, PostParsed, PostVisionAnalyzed
 from telegram_assistant.domain.pictures import Fingerprint, completed
@@ -22,15 +22,14 @@ from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.names import POSTS_VISION_ANALYZED
 from telegram_assistant.stages.turns import Turns
 from telegram_assistant.stores.media import MediaStore
+from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments
 from telegram_assistant.stores.postgres.materials import File, Material, Materials
-from telegram_assistant.stores.postgres.models import ModelUsage
 from telegram_assistant.stores.postgres.pictures import Pictures
 
 VISION = "vision"
 PENDING = "pending"
 STORED = "stored"
-TOKENS_RESERVED = 1500  # for one call of a remote model
 
 
 class LocalDescriber(Describer, Protocol):
@@ -48,8 +47,7 @@ class Vision:
     pictures: Pictures
     store: MediaStore
     policy: Policy
-    gate: BudgetGate
-    usage: ModelUsage
+    budgets: Budgets
     clock: Callable[[], datetime]
     at_once: int = 3
     turns: Turns = field(default_factory=Turns)
@@ -70,7 +68,7 @@ class Vision:
                 decision = self.policy.decide(self._facts(file, post, position, local.nsfw_score))
                 if not decision.allowed or await self._is_seen(file.sha256, decision):
                     return decision
-            await self._see(picture, post, decision, local)
+            await self._see(picture, decision, local)
         return decision
 
     async def _is_seen(self, sha256: str, decision: Decision) -> bool:
@@ -80,24 +78,21 @@ class Vision:
         known = await self.pictures.of([picture.sha256], self.local.identity)
         return known.get(picture.sha256) or await self.local.describe(picture)
 
-    async def _see(self, picture: Picture, post: Material, decision: Decision, local: Seen | None) -> None:
+    async def _see(self, picture: Picture, decision: Decision, local: Seen | None) -> None:
         describer = self._describer(decision)
         mine = await self.local.fingerprint(picture)
         # What is written on both is compared where reading here is cheaper than asking.
         reader = self.local if decision.provider is Provider.REMOTE else None
         shared = await known_result(picture, mine, self.pictures, describer.identity, reader=reader)
-        seen = shared or await self._described(picture, post, decision, local)
+        seen = shared or await self._described(picture, decision, local)
         await self.pictures.put(
             picture.sha256, seen, identity=describer.identity, fingerprint=mine, shared=shared is not None
         )
 
-    async def _described(self, picture: Picture, post: Material, decision: Decision, local: Seen | None) -> Seen:
+    async def _described(self, picture: Picture, decision: Decision, local: Seen | None) -> Seen:
         if decision.provider is Provider.LOCAL or self.remote is None:
             return local or await self.local.describe(picture)
-        async with self.gate.admit(post.tenant_id, TOKENS_RESERVED) as call:
-            seen = await self.remote.describe(picture)
-            call.used(seen.usage.tokens_in + seen.usage.tokens_out)
-        await self.usage.add(post.tenant_id, "describe", self.remote.identity, seen.usage)
+        seen = await self.remote.describe(picture)
         return completed(seen, local or await self.local.describe(picture))
 
     def _facts(self, file: File, post: Material, position: int, score: float | None) -> PictureFacts:
@@ -127,6 +122,7 @@ async def analyse_posts(
     """Told by the post itself and by each of its files; whoever comes last finds nothing left to wait for."""
     with_files = [event.post_id for event in events if not isinstance(event, PostParsed) or event.has_media]
     posts = await materials.of(with_files) if with_files else {}
+    payers = await vision.budgets.watchers({post.channel_id for post in posts.values()})
 
     async def one(event: PostParsed | MediaSettled) -> Done:
         if isinstance(event, PostParsed) and not event.has_media:
@@ -139,7 +135,8 @@ async def analyse_posts(
         waited_for = [file for file in post.files if file.status == PENDING]
         if waited_for:
             raise Skip(f"{len(waited_for)} of its files are still on their way; it comes again with the last")
-        found = [await _picture(vision, file, post) for file in post.files]
+        with paid_by(payers[post.channel_id]):
+            found = [await _picture(vision, file, post) for file in post.files]
         await enrichments.save(VISION, [Enrichment(post.post_id, post.content_hash, {"pictures": found}, VISION)])
         return _analyzed(event, post, found, vision)
 

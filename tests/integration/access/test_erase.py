@@ -18,7 +18,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant import names
 from telegram_assistant.access.erase import Eraser
-from telegram_assistant.ai.budget import running_key, tokens_key
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.errors import Fatal
@@ -178,8 +177,7 @@ class Everything:
     async def fill_redis(self) -> None:
         for name in ("ann", "bob"):
             tenant = self.world.ids[name]
-            for key in (tokens_key(tenant, "20261115"), running_key(tenant), f"crawl:tenant:{tenant}:20261115"):
-                await self.redis.set(key, 1)
+            await self.redis.set(f"alerts:{tenant}", 1)
             await self.redis.set(names.rate_limit(f"user:{self.world.users[name]}"), 1)
         for title, channel in self.world.channels.items():
             for key in (names.parse_hwm(channel), names.backfill_job(channel, utc_now()), names.low_watermark(channel)):
@@ -288,8 +286,7 @@ async def test_nothing_stays_in_redis_and_nothing_else_goes(everything: Everythi
     for title in ("of ann", "private of ann"):
         assert f":{everything.world.channels[title]}" not in after
     bob = everything.world.ids["bob"]
-    for kept in (tokens_key(bob, "20261115"), running_key(bob), f"crawl:tenant:{bob}:20261115"):
-        assert await everything.redis.exists(kept)
+    assert await everything.redis.exists(f"alerts:{bob}")
     others = {str(everything.posts[title]) for title in CHANNELS if title not in ("of ann", "private of ann")}
     [batch] = await everything.entries(names.stream(names.POSTS_PARSED))
     assert {event["post_id"] for event in msgspec.json.decode(batch)} == others

@@ -35,7 +35,7 @@ from telegram_assistant.ai.providers import (
     Provider,
     build_models,
 )
-from telegram_assistant.ai.spend import TokenBudget
+from telegram_assistant.ai.spend import ModelBudget
 from telegram_assistant.domain.retries import Backoff
 
 KEY = "test-key-1234"
@@ -96,6 +96,8 @@ class Fake:
 class FakeOpenAi(Fake):
     """/v1/chat/completions and /v1/embeddings."""
 
+    usage: Any = field(default_factory=lambda: {"prompt_tokens": 400, "completion_tokens": 20, "total_tokens": 420})
+
     def app(self) -> Starlette:
         paths = {"/v1/chat/completions": self._chat, "/v1/embeddings": self._embeddings}
         return Starlette(routes=[Route(path, handler, methods=["POST"]) for path, handler in paths.items()])
@@ -110,9 +112,8 @@ class FakeOpenAi(Fake):
         system, data = (message["content"] for message in body["messages"])
         words = data if isinstance(data, str) else data[0]["text"]
         message = {"role": "assistant", "content": self.brain(system, words)}
-        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return JSONResponse({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
+        return JSONResponse({"id": "x", "object": "chat.completion", "choices": [choice], "usage": self.usage})
 
     async def _embeddings(self, request: Request) -> Response:
         body = await request.json()
@@ -123,7 +124,9 @@ class FakeOpenAi(Fake):
             {"object": "embedding", "index": number, "embedding": self.vector(text)}
             for number, text in enumerate(body["input"])
         ]
-        return JSONResponse({"object": "list", "data": data[::-1], "usage": {"prompt_tokens": 7, "total_tokens": 7}})
+        tokens = max(7, sum(map(len, body["input"])) // 4)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens} if self.usage else None
+        return JSONResponse({"object": "list", "data": data[::-1], "usage": usage})
 
 
 @dataclass
@@ -172,7 +175,7 @@ class FakeGigaChat(Fake):
 
     def completion(self, text: str, finish_reason: str = "stop") -> Response:
         choice = {"message": {"role": "assistant", "content": text}, "index": 0, "finish_reason": finish_reason}
-        usage = {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}
+        usage = {"prompt_tokens": 390, "completion_tokens": 60, "total_tokens": 450}
         rest = {"created": 1, "model": "GigaChat-2:2", "object": "chat.completion", "usage": usage}
         return JSONResponse({"choices": [choice], **rest})
 
@@ -202,7 +205,12 @@ class FakeGigaChat(Fake):
         if trouble := await self._allowed(request, body):
             return trouble
         data = [
-            {"object": "embedding", "index": number, "embedding": self.vector(text), "usage": {"prompt_tokens": 3}}
+            {
+                "object": "embedding",
+                "index": number,
+                "embedding": self.vector(text),
+                "usage": {"prompt_tokens": len(text) // 4},
+            }
             for number, text in enumerate(body["input"])
         ]
         return JSONResponse({"object": "list", "data": data, "model": body["model"]})
@@ -258,7 +266,7 @@ class NoEyes:
 
 
 def openai_models(
-    fake: Fake, *, timeout: float = 10.0, key: str = KEY, budget: TokenBudget | None = None, **changes: Any
+    fake: Fake, *, timeout: float = 10.0, key: str = KEY, budget: ModelBudget | None = None, **changes: Any
 ) -> Models:
     """Every ability by the fake OpenAI."""
     config = replace(OPENAI_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), patience=QUICK, **changes)
@@ -278,7 +286,7 @@ def _all(provider: Provider) -> dict[str, Any]:
     return dict.fromkeys(("tag", "describe", "embed", "answer"), provider)
 
 
-def _models(config: ModelsConfig, budget: TokenBudget | None = None) -> Models:
+def _models(config: ModelsConfig, budget: ModelBudget | None = None) -> Models:
     return build_models(config, NoEyes(), budget)
 
 

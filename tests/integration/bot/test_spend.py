@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from telegram_assistant.ai.accounts import OpenAiServer
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
-from telegram_assistant.ai.spend import TokenBudget
+from telegram_assistant.ai.spend import ModelBudget, ModelLimits
 from telegram_assistant.api.services import Services
 from telegram_assistant.search.ask import Asking
+from telegram_assistant.stores.postgres.budgets import Budgets
 from tests.integration.bot.bot_api import Person
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("bot")]
@@ -31,10 +31,12 @@ class NoEyes:
 
 
 @pytest.fixture
-async def services(services: Services, redis: Redis) -> AsyncIterator[Services]:
+async def services(services: Services) -> AsyncIterator[Services]:
     """Answers come from a server that must not be asked: there is none."""
     config = ModelsConfig(answer=Provider.OPENAI, openai_server=OpenAiServer(base_url="http://127.0.0.1:1/v1"))
-    models = build_models(config, NoEyes(), TokenBudget(redis, tokens_per_day=0))
+    models = build_models(
+        config, NoEyes(), ModelBudget(Budgets(services.database), limits=ModelLimits(tokens_per_day=0))
+    )
     yield replace(services, asking=Asking(services.search, models.answerer))
     await models.close()
 

@@ -43,7 +43,7 @@ class Model:
 
 
 async def run_tagging(desk: Desk, *, ill: bool) -> None:
-    tagging = Tagging(Model(ill), desk.usage, utc_now)
+    tagging = Tagging(Model(ill), desk.budgets, utc_now)
     await run_stage(desk, TAGGING, {POSTS_PARSED: lambda events: tag_posts(events, tagging=tagging)})
 
 

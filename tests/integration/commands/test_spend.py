@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from redis.asyncio import Redis
 
 from telegram_assistant.ai.abilities import Identity
-from telegram_assistant.ai.spend import TokenBudget
+from telegram_assistant.ai.measure import FREE
+from telegram_assistant.ai.spend import ModelBudget, paid_by
 from telegram_assistant.bus.letters import Step
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.understanding import Usage
@@ -50,7 +50,7 @@ def done(one: Post, stage: str) -> Step:
 
 
 @pytest.fixture
-async def spent(desk: Desk, redis: Redis) -> Desk:
+async def spent(desk: Desk) -> Desk:
     """Two days of use by two tenants; of four posts one was tagged and embedded, and one is too short for tags."""
     await desk.change("INSERT INTO tenants (id, name) VALUES (:id, 'seven')", id=TENANT)
     yesterday = ModelUsage(desk.database, lambda: utc_now() - timedelta(days=1))
@@ -60,7 +60,8 @@ async def spent(desk: Desk, redis: Redis) -> Desk:
     await ModelUsage(desk.database, lambda: utc_now() - timedelta(days=60)).add(
         SYSTEM, "tag", CHAT, Usage(tokens_in=9_999)
     )
-    await TokenBudget(redis).charge("tag", 360)
+    async with ModelBudget(desk.budgets).paid(CHAT, "tag", FREE, 1) as spending:
+        spending.add(360, 0)
     posts = [post(1, WEATHER), post(2, FOOTBALL), post(3, f"{WEATHER} {FOOTBALL}"), post(4, "short")]
     await desk.save(*posts)
     await desk.steps.record([done(posts[0], TAGGING), done(posts[0], INDEXING)])
@@ -131,6 +132,15 @@ async def test_another_model_embeds_every_post_anew(tga: Tga, spent: Desk, envir
     await vectors.close()
     assert json.loads((await tga("spend", "--json")).out)["waiting"][1]["posts"] == 3
     assert await spent.materials.count(SYSTEM) == 4
+
+
+async def test_what_each_tenant_used_today(tga: Tga, desk: Desk) -> None:
+    seven = await desk.tenant("seven")
+    with paid_by([seven]):
+        async with ModelBudget(desk.budgets).paid(CHAT, "describe", FREE, 1_500) as spending:
+            spending.add(1_200, 34)
+    assert json.loads((await tga("spend", "--json")).out)["tenants"] == {"seven": {"vision": 1_234}}
+    assert "seven 1,234 0 0" in (await tga("spend")).words
 
 
 async def test_help_has_examples(tga: Tga) -> None:

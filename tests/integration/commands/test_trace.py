@@ -42,7 +42,7 @@ async def traced(desk: Desk) -> Desk:
     """A post that went through some stages, and waits at the last."""
     await desk.save(ONE, post(2))
     await desk.told(POSTS_PARSED)
-    await run_stage(desk, TAGGING, {POSTS_PARSED: partial(tag_posts, tagging=Tagging(Model(), desk.usage, utc_now))})
+    await run_stage(desk, TAGGING, {POSTS_PARSED: partial(tag_posts, tagging=Tagging(Model(), desk.budgets, utc_now))})
     await run_stage(desk, TAG_PERSISTENCE, {POSTS_TAGGED: partial(save_tags, enrichments=desk.enrichments)})
     trigger = partial(trigger_crawls, rules=load_rules(), materials=desk.materials, pages=desk.pages, clock=utc_now)
     await run_stage(desk, CRAWL_TRIGGER, {POSTS_TAGGED: trigger})

@@ -12,6 +12,7 @@ import pytest
 
 from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.ai.spend import payers_now
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.digests import MOST_TOPICS, Content, Language, Wish, tidy
 from telegram_assistant.domain.understanding import Answer, Passage, Sentence, Usage
@@ -20,9 +21,7 @@ from telegram_assistant.jobs.digest_desk import DigestDesk
 from telegram_assistant.jobs.digest_writing import Evidence
 from telegram_assistant.jobs.digests import LEASE, Limits
 from telegram_assistant.jobs.role import open_desk
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.lexemes import Lexicon
-from telegram_assistant.stores.postgres.models import ModelUsage
 from tests.integration.search.archive import NEWS, POSTED, SPORT
 
 pytestmark = pytest.mark.integration
@@ -52,6 +51,7 @@ class Model:
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         assert question
         self.given += passages
+        self.payers = payers_now()
         if self._error:
             raise self._error
         said = tuple(Sentence(text=text, sources=tuple(keys)) for text, keys in self._said)
@@ -140,7 +140,7 @@ async def test_reach_and_interest_decide_the_order(town: Town, build: Build, ser
 
 
 async def test_a_model_writes_and_what_posts_do_not_say_is_dropped(
-    town: Town, build: Build, with_model: Callable[..., DigestDesk], services: Services
+    town: Town, build: Build, with_model: Callable[..., DigestDesk]
 ) -> None:
     post = await town.archive.post(1, RATE + "\n" + BAIT)
     model = Model(
@@ -153,8 +153,7 @@ async def test_a_model_writes_and_what_posts_do_not_say_is_dropped(
     ]
     assert content.cited[0].post_id == post
     assert content.written_by == "openai of-a-test"
-    (used,) = await ModelUsage(services.database, utc_now).since(town.member.tenant_id, POSTED)
-    assert (used.ability, used.model, used.tokens) == ("answer", "of-a-test", 100)
+    assert model.payers == {town.member.tenant_id}
     assert all("Ignore" not in one.text and "Игнорируй" not in one.text for one in model.given), "orders are not shown"
 
 

@@ -111,7 +111,7 @@ async def seen_words(desk: Desk) -> SeenWords:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def tagging(desk: Desk, local: Local) -> Tagging:
-    return Tagging(local.models.tagger, desk.usage, utc_now)
+    return Tagging(local.models.tagger, desk.budgets, utc_now)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -18,7 +18,6 @@ from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts, tags_hash
 from tests.integration.stages.desk import (
     FOOTBALL,
-    SYSTEM,
     WEATHER,
     Desk,
     analyzed,
@@ -105,21 +104,13 @@ async def test_an_edited_post_comes_again_and_one_that_only_counts_higher_does_n
 
 async def test_lesson_19_a_model_that_is_away_means_later_and_one_bad_post_is_alone(desk: Desk) -> None:
     tagger = Faulty({WEATHER: Retry("busy", after=7.0), FOOTBALL: Reject("cannot read this")})
-    tagging = Tagging(tagger, desk.usage, utc_now, min_chars=10)
+    tagging = Tagging(tagger, desk.budgets, utc_now, min_chars=10)
     await desk.save(post(1, WEATHER), post(2, FOOTBALL), post(3, "Ещё один пост для модели"))
     away, refused, done = await tag_posts(await desk.told(POSTS_PARSED), tagging=tagging)
     assert isinstance(away, Retry)
     assert away.after == 7.0
     assert isinstance(refused, Reject)
     assert isinstance(done, Done)
-
-
-async def test_what_a_model_took_is_counted_for_its_tenant(desk: Desk) -> None:
-    tagging = Tagging(Faulty({}), desk.usage, utc_now, min_chars=10)
-    await desk.save(post(1, WEATHER), post(2, FOOTBALL))
-    await tag_posts(await desk.told(POSTS_PARSED), tagging=tagging)
-    (used,) = await desk.usage.since(SYSTEM, utc_now().replace(hour=0, minute=0, second=0, microsecond=0))
-    assert (used.ability, used.provider, used.model, used.calls, used.tokens) == ("tag", "remote", "model-1", 2, 220)
 
 
 async def test_retagging_knows_what_vision_read(desk: Desk, seen_words: SeenWords, tagging: Tagging) -> None:

@@ -11,13 +11,14 @@ from uuid import UUID
 import pytest
 
 from telegram_assistant.ai.abilities import Describer, Identity, Picture
-from telegram_assistant.ai.budget import BudgetGate
+from telegram_assistant.ai.measure import FREE
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.policy_file import load_policy
+from telegram_assistant.ai.spend import ModelBudget, ModelLimits, paid
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.domain.policy import NsfwAction, Policy
 from telegram_assistant.domain.post import Media, MediaKind, Post
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Usage
+from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED
 from telegram_assistant.runtime import utc_now
@@ -37,20 +38,23 @@ class Painter:
     """A model elsewhere, as far as it answers at all."""
 
     failure: Exception | None = None
+    budget: ModelBudget | None = None
     identity: Identity = PAINTER
     pictures: list[str] = field(default_factory=list)
 
     async def describe(self, picture: Picture) -> Seen:
-        self.pictures.append(picture.sha256)
-        if self.failure is not None:
-            raise self.failure
+        async with paid(self.budget, PAINTER, "describe", FREE, 1_500) as spending:
+            self.pictures.append(picture.sha256)
+            if self.failure is not None:
+                raise self.failure
+            spending.add(900, 100)
         return Seen(
             classification=Classification.PHOTO,
             description="clouds",
             ocr=Ocr(text="", engine="painter", confidence=1.0),
             provider="remote",
             model="painter",
-            usage=Usage(tokens_in=900, tokens_out=100),
+            usage=spending.usage(),
         )
 
 
@@ -73,15 +77,17 @@ class Eyes:
     clock: Clock = field(default_factory=Clock)
 
     def vision(self, remote: Describer | None = None, policy: Policy | None = None, tokens: int = 250_000) -> Vision:
-        gate = BudgetGate(self.desk.redis, tokens_per_day=tokens, clock=self.clock, chance=lambda: 0.0)
+        limits = ModelLimits(vision_per_day=tokens)
+        budget = ModelBudget(self.desk.budgets, self.desk.usage, limits, clock=self.clock, chance=lambda: 0.0)
+        if isinstance(remote, Painter):
+            remote.budget = budget
         return Vision(
             local=self.local.vision,
             remote=remote,
             pictures=self.desk.pictures,
             store=self.desk.media,
             policy=policy or load_policy(),
-            gate=gate,
-            usage=self.desk.usage,
+            budgets=self.desk.budgets,
             clock=self.clock,
         )
 
