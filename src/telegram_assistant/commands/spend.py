@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
@@ -17,9 +17,11 @@ from rich.text import Text
 from telegram_assistant.ai.providers import Provider
 from telegram_assistant.ai.spend import Day
 from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.domain.budgets import Kind, day_of
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stages.forecast import Forecast, forecasts
-from telegram_assistant.stages.models import models_config, token_budget
+from telegram_assistant.stages.models import model_budget, models_config
+from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.models import ModelUsage, UsedOnDay
 
 MOST_DAYS = 366
@@ -34,6 +36,7 @@ class _Spent:
 
     used: Sequence[UsedOnDay]
     today: Day
+    tenants: Mapping[str, Mapping[str, int]]  # today, by name and kind
     waiting: Sequence[Forecast]
     only_local: bool
     priced: bool
@@ -50,6 +53,8 @@ def spend(
         return
     if found.used:
         console.print(_table(found))
+    if found.tenants:
+        console.print(_tenants(found.tenants))
     if found.only_local:
         console.print(ONLY_LOCAL)
         return
@@ -62,11 +67,12 @@ def spend(
 
 async def _spent(runtime: Runtime, days: int) -> _Spent:
     settings = runtime.settings
-    midnight = runtime.clock().replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = day_of(runtime.clock())
     used = await ModelUsage(runtime.database, runtime.clock).by_day(midnight - timedelta(days=days - 1))
     return _Spent(
         used=used,
-        today=await token_budget(settings, runtime.redis, runtime.clock).today(),
+        today=await model_budget(settings, runtime.database, runtime.clock).today(),
+        tenants=await Budgets(runtime.database).by_tenant(midnight),
         waiting=await forecasts(runtime, used),
         only_local=models_config(settings).used == {Provider.LOCAL},
         priced=bool(settings.ai_price_per_1k_in or settings.ai_price_per_1k_out or sum(one.cost for one in used)),
@@ -81,6 +87,16 @@ def _table(found: _Spent) -> Table:
         cost = [f"{one.cost:,.4f}"] if found.priced else []
         what = (one.ability, one.provider, escape(one.model))
         table.add_row(f"{one.day:%Y-%m-%d}", *what, f"{one.calls:,}", f"{one.tokens:,}", *cost)
+    return table
+
+
+def _tenants(tenants: Mapping[str, Mapping[str, int]]) -> Table:
+    table = Table("tenant, today", box=None)
+    kinds = {Kind.VISION: "tokens for pictures", Kind.MODELS: "other tokens", Kind.CRAWL: "pages"}
+    for title in kinds.values():
+        table.add_column(title, justify="right")
+    for name, spent in tenants.items():
+        table.add_row(escape(name), *(f"{spent.get(kind, 0):,}" for kind in kinds))
     return table
 
 
@@ -130,6 +146,7 @@ def _plain(found: _Spent) -> dict[str, Any]:
             "left": day.left,
             "resets_at": day.resets_at.isoformat(),
         },
+        "tenants": {name: dict(spent) for name, spent in found.tenants.items()},
         "waiting": [
             {
                 "ability": one.ability,

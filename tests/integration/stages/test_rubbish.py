@@ -122,7 +122,7 @@ async def test_n19_posts_wait_while_a_model_answers_rubbish_and_come_back_when_i
 ) -> None:
     server.brain = lambda _system, _data: RUBBISH
     before = AI_RUBBISH.labels("openai", "tag")._value.get()
-    tagging = Tagging(models.tagger, desk.usage, utc_now)
+    tagging = Tagging(models.tagger, desk.budgets, utc_now)
     await desk.save(*(post(number, f"{WORDS} {number}") for number in range(1, 21)))
     await desk.told(POSTS_PARSED)  # relayed
     async with Running(desk, POSTS_PARSED, partial(tag_posts, tagging=tagging)):
@@ -139,7 +139,7 @@ async def test_n19_a_post_that_alone_gets_rubbish_is_a_dead_letter_and_the_other
     desk: Desk, server: FakeOpenAi, models: Models
 ) -> None:
     server.brain = lambda _system, data: RUBBISH if POISON in data else SANE
-    tagging = Tagging(models.tagger, desk.usage, utc_now)
+    tagging = Tagging(models.tagger, desk.budgets, utc_now)
     await desk.save(post(1, f"{POISON}. {WORDS}"), *(post(number, f"{WORDS} {number}") for number in range(2, 6)))
     await desk.told(POSTS_PARSED)  # relayed
     async with Running(desk, POSTS_PARSED, partial(tag_posts, tagging=tagging)):
