@@ -22,7 +22,15 @@ from telegram_assistant.stores.postgres.schema import metadata
 pytestmark = pytest.mark.integration
 
 NOBODY: frozenset[str] = frozenset()
-PRIVATE_TO_THE_SYSTEM = {"budget_calls", "budget_spending", "job_runs", "model_results", "outbox", "search_terms"}
+PRIVATE_TO_THE_SYSTEM = {
+    "budget_calls",
+    "budget_spending",
+    "job_runs",
+    "model_results",
+    "outbox",
+    "search_terms",
+    "upkeep",
+}
 NUMBERS = count(1000)
 MADE_UP: dict[type, Any] = {
     UUID_COLUMN: uuid4,

@@ -34,11 +34,13 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (false)")
         op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
+    op.execute("GRANT SELECT ON upkeep TO tga_tenant")  # as on all tables: its policy shows no row
     linked = sa.text("linked_id IS NOT NULL")
     op.create_index("ix_channels_linked_id", "channels", ["linked_id"], postgresql_where=linked)
 
 
 def downgrade() -> None:
+    op.execute("REVOKE SELECT ON upkeep FROM tga_tenant")
     op.drop_index("ix_channels_linked_id", table_name="channels")
     for table in reversed(TABLES):
         op.execute(f"DROP TABLE {table} CASCADE")
