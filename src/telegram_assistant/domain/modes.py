@@ -52,8 +52,12 @@ def choose_mode(
     override: ModeOverride = ModeOverride.AUTO,
     incremental_enabled: bool = True,
     max_age_hours: float = 48,
+    last_success_at: datetime | None = None,
 ) -> ModeDecision:
-    """The mode of the next visit. The feature switch beats the override, and the override beats what is observed."""
+    """The mode of the next visit. The feature switch beats the override, and the override beats what is observed.
+
+    A channel that was visited since it became stale is quiet, and not forced again with every visit.
+    """
     if not incremental_enabled:
         return ModeDecision(Mode.HISTORICAL, ForcedReason.FEATURE_OFF)
     if override is not ModeOverride.AUTO:
@@ -61,7 +65,8 @@ def choose_mode(
     if last_parsed_at is None:
         return ModeDecision(Mode.HISTORICAL, ForcedReason.NEVER_PARSED)
     # "Older than" is strict, and a time in the future (another machine's clock) is not old.
-    if as_utc(now) - as_utc(last_parsed_at) > timedelta(hours=max_age_hours):
+    stale_at = as_utc(last_parsed_at) + timedelta(hours=max_age_hours)
+    if as_utc(now) > stale_at and (last_success_at is None or as_utc(last_success_at) <= stale_at):
         return ModeDecision(Mode.HISTORICAL, ForcedReason.STALE_LPA)
     return ModeDecision(Mode.INCREMENTAL)
 

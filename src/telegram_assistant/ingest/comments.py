@@ -44,11 +44,11 @@ class CommentReader:
         """Read what is new under all channels; how many comments that was."""
         found = 0
         for channel in await self._store.channels():
-            found += await self._read(channel)
+            found += await self._read(channel, progress)
             progress()
         return found
 
-    async def _read(self, channel: Channel) -> int:
+    async def _read(self, channel: Channel, progress: Callable[[], None]) -> int:
         """One channel's failure is its own; the next round tries again."""
         found = 0
         try:
@@ -57,7 +57,7 @@ class CommentReader:
                 source, peer = await self._accounts.reader(channel, priority=Priority.REFRESH)
                 group_id = channel.linked_id or await self._find_group(channel, source, peer)
                 for thread in threads if group_id else ():
-                    found += await self._read_thread(channel, source, peer, thread)
+                    found += await self._read_thread(channel, source, peer, thread, progress)
         except (SourceError, Skip) as exc:
             log.warning("comments_failed", channel=channel.shown, reason=str(exc))
         return found
@@ -71,10 +71,13 @@ class CommentReader:
         await self._store.add_group(info.linked_id, channel)
         return info.linked_id
 
-    async def _read_thread(self, channel: Channel, source: Source, peer: Peer, thread: Thread) -> int:
+    async def _read_thread(
+        self, channel: Channel, source: Source, peer: Peer, thread: Thread, progress: Callable[[], None]
+    ) -> int:
         after_id, found = thread.after_id, 0
         while True:
             page = await source.comments_after(peer, thread.message_id, after_id)
+            progress()  # with every answer: an account asks once a second, and a channel has many threads
             if page.posts:
                 ids = [post.message_id for post in page.posts]
                 group_id = page.posts[0].channel_id

@@ -10,6 +10,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.ingest.parser import unfinished_since
 from telegram_assistant.metrics import (
     CHANNEL_LABELS,
     CHANNELS,
@@ -41,7 +42,7 @@ class Gauges:
         self._statuses: dict[str, int] = {}
         self._totals: Totals | None = None
         self._standings: list[Standing] = []
-        self._marks: dict[int, datetime] = {}
+        self._marks: dict[int, datetime] = {}  # since when parses should have ended
         self._marks_after = 0
 
     async def run(self, task: Task) -> None:
@@ -75,13 +76,17 @@ class Gauges:
         ids = await self._channels.ids_after(self._marks_after, limit=MARKS)
         self._marks_after = ids[-1] if len(ids) == MARKS else 0
         found = await self._redis.mget([parse_hwm(channel_id) for channel_id in ids]) if ids else []
-        for channel_id, text in zip(ids, found, strict=True):
+        marks = {
+            channel_id: mark for channel_id, text in zip(ids, found, strict=True) if (mark := time_from_text(text))
+        }
+        read = await self._channels.last_successes(list(marks)) if marks else {}
+        for channel_id in ids:
             self._marks.pop(channel_id, None)
-            if mark := time_from_text(text):
-                self._marks[channel_id] = mark
+            if mark := marks.get(channel_id):
+                self._marks[channel_id] = unfinished_since(mark, read.get(channel_id))
             if CHANNEL_LABELS.shown:
-                HWM_AGE.labels(channel_id).set(_age(mark, now))
-        HWM_AGE.set_together(max((_age(mark, now) for mark in self._marks.values()), default=0.0))
+                HWM_AGE.labels(channel_id).set(_age(self._marks.get(channel_id), now))
+        HWM_AGE.set_together(max((_age(since, now) for since in self._marks.values()), default=0.0))
 
     async def report(self) -> dict[str, Any]:
         """Totals, and the first channels by posts: what the page shows. As fresh as the last look."""

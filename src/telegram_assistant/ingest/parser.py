@@ -174,7 +174,7 @@ class ChannelParser:
         if reading.posts:
             mark = reading.posts[-1].posted_at
             await self._redis.set(parse_hwm(channel.id), time_to_text(mark))
-            HWM_AGE.labels(channel.id).set(max(0.0, (self._clock() - mark).total_seconds()))
+            HWM_AGE.labels(channel.id).set(_seconds(self._clock() - unfinished_since(mark, channel.last_success_at)))
 
     def _count_changes(self, saved: Saved, mode: Mode) -> None:
         POSTS_PARSED_COUNT.labels(mode).inc(len(saved.new))
@@ -188,6 +188,15 @@ class ChannelParser:
             _ = pipe.set(low_watermark(channel.id), time_to_text(since), ex=LOW_WATERMARK_TTL)
             await pipe.execute()
         HWM_AGE.labels(channel.id).set(0)
+
+
+def unfinished_since(mark: datetime, last_success_at: datetime | None) -> datetime:
+    """From when on a parse is late that left this mark. Who reads old posts again has an old mark, and is not late."""
+    return mark if last_success_at is None else max(mark, last_success_at)
+
+
+def _seconds(age: timedelta) -> float:
+    return max(0.0, age.total_seconds())
 
 
 def observe_intervals(channel_id: int, last: datetime | None, saved: Saved) -> datetime | None:

@@ -138,6 +138,7 @@ class Visitor:
             override=self._rules.override,
             incremental_enabled=self._rules.incremental_enabled,
             max_age_hours=self._rules.max_age_hours,
+            last_success_at=channel.last_success_at,
         )
         with bound_contextvars(channel=channel.shown, mode=decision.mode.value):
             if decision.forced_reason not in {None, ForcedReason.NEVER_PARSED}:

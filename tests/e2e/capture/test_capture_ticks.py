@@ -25,6 +25,10 @@ def parsed(capture: Capture, mode: str) -> float:
     return float(capture.sample("posts_parsed_total", mode=mode))
 
 
+# As if nothing had run since then.
+STALE = "UPDATE channels SET last_parsed_at = :ago, last_post_at = :ago, last_success_at = :ago, refreshed = '{}'"
+
+
 async def test_first_tick_is_historical_then_incremental(town: Town, store: Store, capture: Capture) -> None:
     news = town.open("daily_news", 130)
     before = {mode: parsed(capture, mode) for mode in ("historical", "incremental")}
@@ -132,7 +136,7 @@ async def test_lpa_safeguard_forces_historical_and_loses_nothing(town: Town, sto
     await capture.stop()
     # Three days pass, in which 250 posts are written and nobody reads.
     ago = datetime.now(UTC) - timedelta(hours=72)
-    await store.change("UPDATE channels SET last_parsed_at = :ago, last_post_at = :ago, refreshed = '{}'", ago=ago)
+    await store.change(STALE, ago=ago)
     await store.change("UPDATE posts SET posted_at = posted_at - interval '72 hours'")
     for index in range(250):
         town.say(news, at=ago + timedelta(minutes=17 * index))

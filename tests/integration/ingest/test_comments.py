@@ -126,6 +126,20 @@ async def comments_seen_by(database: AsyncEngine, *, watching: int | None) -> in
         return int(found.scalar_one())
 
 
+async def test_n9_every_answer_is_progress(database: AsyncEngine) -> None:
+    """Fifty threads at one request a second are longer than a job may be without progress."""
+    world, _, _ = make_world()
+    async with captured(database, world) as setting:
+        answers = 0
+
+        def progress() -> None:
+            nonlocal answers
+            answers += 1
+
+        assert await setting.reader.step(progress) == 3
+        assert answers > len(await setting.store.channels()), "not only once for a whole channel"
+
+
 async def test_a_channel_that_lost_its_group_is_switched_off(database: AsyncEngine) -> None:
     world, channel, _ = make_world()
     async with captured(database, world) as setting:

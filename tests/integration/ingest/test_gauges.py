@@ -51,6 +51,23 @@ async def test_spec_2_2_the_age_of_a_mark_grows_while_nobody_parses(database: As
     assert shown("parser_hwm_age_seconds", channel_id=881) == 0
 
 
+async def test_n9_old_posts_that_are_read_again_are_no_parse_that_is_late(database: AsyncEngine, redis: Redis) -> None:
+    """A flood in the middle of reading a week again leaves a mark of last week; the channel was read a minute ago."""
+    await add_channel(database, 882)
+    async with database.begin() as connection:
+        values = {"at": NOW - timedelta(minutes=1)}
+        await connection.execute(text("UPDATE channels SET last_success_at = :at WHERE id = 882"), values)
+    await redis.set(parse_hwm(882), time_to_text(NOW - timedelta(days=6)))
+    moment = NOW
+    gauges = Gauges(Channels(database), redis, clock=lambda: moment)
+    await gauges.look()
+    assert shown("parser_hwm_age_seconds", channel_id=882) == 60
+    moment = NOW + timedelta(days=1)
+    await gauges.look()
+    assert shown("parser_hwm_age_seconds", channel_id=882) == 86460, "but one that never ends is told"
+    await redis.delete(parse_hwm(882))
+
+
 async def test_a_removed_channel_has_no_series_any_more(database: AsyncEngine, redis: Redis) -> None:
     for channel_id, status in ((882, "active"), (883, "dead")):
         await add_channel(database, channel_id, status)
@@ -121,7 +138,7 @@ async def test_more_channels_than_series_are_told_together(database: AsyncEngine
     )
     assert shown("ledger_proven_up_to", channel_id="all") == min(one.proven_up_to for one in standings)
     assert shown("incremental_watermark_age_seconds", channel_id="all") == 240
-    assert shown("parser_hwm_age_seconds", channel_id="all") == 7200
+    assert shown("parser_hwm_age_seconds", channel_id="all") == 180, "since it was read"
     assert shown("ledger_unknown_ids", channel_id=892) is None
     report = await gauges.report()
     assert (report["channels"], report["captured"], report["unknown"]) == (4, 100, 139)

@@ -46,6 +46,15 @@ def test_spec_1_3_older_than_the_limit_is_forced_historical() -> None:
     assert stale.forced_reason == "stale_lpa"
 
 
+def test_n9_a_quiet_channel_is_forced_once_and_not_with_every_visit() -> None:
+    stale_at = STALE + timedelta(hours=48)
+    forced = ModeDecision(Mode.HISTORICAL, ForcedReason.STALE_LPA)
+    assert choose_mode(STALE, NOW, last_success_at=STALE) == forced, "nothing has read it since"
+    assert choose_mode(STALE, NOW, last_success_at=stale_at) == forced
+    later = stale_at + timedelta(seconds=1)
+    assert choose_mode(STALE, NOW, last_success_at=later) == ModeDecision(Mode.INCREMENTAL)
+
+
 def test_spec_1_3_the_limit_is_a_setting() -> None:
     assert choose_mode(STALE, NOW, max_age_hours=72).mode is Mode.INCREMENTAL
 

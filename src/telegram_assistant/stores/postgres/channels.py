@@ -405,6 +405,14 @@ class Channels:
         async with self._database.connect() as connection:
             return {row[0]: row[1] for row in await connection.execute(statement)}
 
+    async def last_successes(self, channel_ids: Collection[int]) -> dict[int, datetime]:
+        """When each of these was last visited with success, if ever."""
+        statement = text(
+            "SELECT id, last_success_at FROM channels WHERE id = ANY(:ids) AND last_success_at IS NOT NULL"
+        )
+        async with self._database.connect() as connection:
+            return {row[0]: row[1] for row in await connection.execute(statement, {"ids": list(channel_ids)})}
+
     async def ids_after(self, channel_id: int, *, limit: int) -> list[int]:
         """The next channels by id, for work that goes round by turns."""
         statement = text(f"SELECT id FROM channels WHERE {SHOWN} AND id > :after ORDER BY id LIMIT :limit")
