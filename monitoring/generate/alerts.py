@@ -53,7 +53,7 @@ PARSING = (
     ),
     Alert(
         name="SchedulerStale",
-        expr=f"{FRESHNESS} > 2 * max(scheduler_interval_seconds)",
+        expr=f"abs({FRESHNESS}) > 2 * max(scheduler_interval_seconds)",  # a tick in the future is none either
         lasts="1m",
         severity="page",
         summary="The scheduler has not ticked for more than two intervals",
@@ -116,6 +116,24 @@ CAPTURE = (
         summary="An audit found posts that should have been stored (they are stored now)",
         dashboard="capture",
         panel="Audit",
+    ),
+    Alert(
+        name="ChannelsOverdue",
+        expr='max(channels_overdue) / (max(channels{status="active"}) > 0) > 0.1',
+        lasts="10m",
+        severity="page",
+        summary="More than a tenth of the channels were not read by the time that was promised",
+        dashboard="capture",
+        panel="Channels by status",
+    ),
+    Alert(
+        name="ClockWrong",
+        expr="max by (of) (abs(clock_ahead_seconds)) > 20",
+        lasts="2m",
+        severity="page",
+        summary="The clock of a machine differs from that of the {{ $labels.of }} by more than 20 s",
+        dashboard="capture",
+        panel="Clocks",
     ),
     Alert(
         name="NoAccount",

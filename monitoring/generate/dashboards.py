@@ -70,8 +70,16 @@ CAPTURE = Dashboard(
         ),
         panel(
             "Channels by status",
-            "Dead ones failed so often that they are only tried now and then.",
+            "Dead ones failed so often that they are only tried now and then; overdue ones were not read in time.",
             by("status", "channels", how="max"),
+            Query("max(channels_overdue)", "overdue"),
+        ),
+        panel(
+            "Clocks",
+            "How far the clock of a machine is ahead of the database's and of Telegram's.",
+            by("of", "clock_ahead_seconds", how="max"),
+            unit="s",
+            limits=(20,),
         ),
         panel("Visits by outcome", "Visits per second.", by("status", "rate(parser_runs_total[5m])"), unit="ops"),
         panel(

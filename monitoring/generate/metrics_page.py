@@ -29,6 +29,7 @@ BOUNDS = {
     "level": "`degraded`, `failing`",
     "method": "the methods of Telegram that are used, about 25",
     "mode": "`historical`, `incremental`",
+    "of": "`database`, `telegram`",
     "outcome": "a few words, written down in the source",
     "part": "accounts, their methods and listeners, stages, indexes: a few tens",
     "periodic_job": "the jobs of the `api` role",

@@ -92,7 +92,7 @@ class Health:
         now = datetime.now(UTC)
         engines = await self.probe_engines()
         sections = dict(await asyncio.gather(*(self._section(name, report) for name, report in self.sections.items())))
-        tasks = {task.name: _task_report(task, now) for task in self._supervisor.tasks.values()}
+        tasks = {task.name: _task_report(task) for task in self._supervisor.tasks.values()}
         troubles = [*self._reported(engines, tasks, sections), *self._stale(now)]
         self._notice(troubles, now)
         return {
@@ -194,12 +194,12 @@ def _time(moment: datetime) -> str:
     return f"{moment:%H:%M:%S} UTC"
 
 
-def _task_report(task: Task, now: datetime) -> dict[str, Any]:
+def _task_report(task: Task) -> dict[str, Any]:
     return {
-        "status": task.shown_state(now),
+        "status": task.shown_state(),
         "since": task.since.isoformat(),
         "restarts": task.restarts,
-        "error": task.last_error if task.shown_state(now) is not TaskState.OK else None,
+        "error": task.last_error if task.shown_state() is not TaskState.OK else None,
         "last_error": task.last_error,
         "last_progress": task.last_progress.isoformat() if task.last_progress else None,
     }

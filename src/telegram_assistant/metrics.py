@@ -23,6 +23,7 @@ PART_STALE = Gauge(
     "part_stale", "1 while a part has been tried in vain for too long", ["kind", "part"], registry=REGISTRY
 )
 TROUBLES = Gauge("health_troubles", "What health finds wrong, by how bad it is", ["level"], registry=REGISTRY)
+CLOCK_OFFSET = Gauge("clock_ahead_seconds", "How far our clock is ahead of another", ["of"], registry=REGISTRY)
 
 # Scheduler (SPEC 1)
 LOCK_ACQUIRED = Counter(
@@ -101,6 +102,9 @@ MISSING_DURATION = Gauge(
 
 # The ledger (G1)
 CHANNELS = Gauge("channels", "Channels by what became of them", ["status"], registry=REGISTRY)
+CHANNELS_OVERDUE = Gauge(
+    "channels_overdue", "Active channels that were not read by the time that was promised", registry=REGISTRY
+)
 UNKNOWN_IDS = ChannelGauge(
     "ledger_unknown_ids", "Message ids nobody can speak for", CHANNEL_LABELS, combine=sum, registry=REGISTRY
 )

@@ -32,6 +32,7 @@ MARK = 'parser_hwm_age_seconds{channel_id="1"}'
 TICK, INTERVAL = 'scheduler_last_tick_ts_seconds{job="ingest"}', 'scheduler_interval_seconds{job="ingest"}'
 RUNS = 'parser_runs_total{mode="incremental",status='
 DEAD = 'channels{status="dead"}'
+OVERDUE, ACTIVE = "channels_overdue", 'channels{status="active"}'
 UNKNOWN = 'ledger_unknown_ids{channel_id="1",instance='
 AUDIT = "audit_disagreements_total{kind="
 ACCOUNTS = "telegram_accounts{status="
@@ -61,6 +62,7 @@ CASES = {
         silent=[
             {TICK: "0+60x20", INTERVAL: "300x20"},
             {TICK: "300x20", INTERVAL: "300x20"},  # exactly two intervals ago
+            {TICK: "910x20", INTERVAL: "300x20"},  # clocks differ by ten seconds
             {TICK: "0+60x20", INTERVAL: "300x20", 'scheduler_last_tick_ts_seconds{job="worker"}': "0x20"},
         ],
     ),
@@ -82,6 +84,21 @@ CASES = {
             {f'{RUNS}"failed"}}': "7x40", f'{RUNS}"ok"}}': "0x40"},  # nobody visits: another alert's business
             {f'{RUNS}"flood"}}': "0+9x40", f'{RUNS}"failed"}}': "0+1x40"},
         ],
+    ),
+    "ChannelsOverdue": Case(
+        at="12m",
+        fires={OVERDUE: "7x20", ACTIVE: "60x20"},
+        silent=[
+            {OVERDUE: "6x20", ACTIVE: "60x20"},
+            {OVERDUE: "60x5 0x15", ACTIVE: "60x20"},
+            {OVERDUE: "0x20", ACTIVE: "0x20"},
+        ],
+    ),
+    "ClockWrong": Case(
+        at="4m",
+        fires={'clock_ahead_seconds{of="telegram"}': "-86400x10"},
+        silent=[{'clock_ahead_seconds{of="telegram"}': "20x10"}, {'clock_ahead_seconds{of="telegram"}': "0 90 0 90 0"}],
+        labels={"of": "telegram"},
     ),
     "ChannelsDead": Case(at="35m", fires={DEAD: "1x60"}, silent=[{DEAD: "0x60"}, {DEAD: "1x25 0x35"}]),
     "LedgerHoles": Case(

@@ -70,6 +70,13 @@ def test_it_is_silent_when_it_should_be(tool: Callable[[str], str], tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_n2_a_tick_in_the_future_is_a_stale_scheduler(tool: Callable[[str], str], tmp_path: Path) -> None:
+    alert, case = BY_NAME["SchedulerStale"], CASES["SchedulerStale"]
+    tomorrow = {"scheduler_last_tick_ts_seconds": "86400x20", "scheduler_interval_seconds": "300x20"}
+    done = run(tool("promtool"), tmp_path, [unit_test(alert, case, tomorrow, fires=True)])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_wrong_expectation_is_noticed(tool: Callable[[str], str], tmp_path: Path) -> None:
     alert, case = BY_NAME["SchedulerStale"], CASES["SchedulerStale"]
     for wrong in (

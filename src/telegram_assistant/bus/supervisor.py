@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from time import monotonic
 from typing import Any, TypeAlias
 
 from telegram_assistant.errors import Fatal
@@ -57,6 +58,7 @@ class Task:
     last_error: str | None = None
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     last_progress: datetime | None = None
+    progressed: float | None = None  # the same by a clock that never jumps
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
     def ready(self) -> None:
@@ -67,11 +69,12 @@ class Task:
 
     def progress(self) -> None:
         """The job did a piece of its work. Being alive is not enough to be healthy."""
-        self.last_progress = datetime.now(UTC)
+        self.last_progress, self.progressed = datetime.now(UTC), monotonic()
         heed_stop()
 
-    def shown_state(self, now: datetime) -> TaskState:
-        idle = None if self.last_progress is None else (now - self.last_progress).total_seconds()
+    def shown_state(self, now: float | None = None) -> TaskState:
+        """`now` is of the clock that never jumps: one that was set wrong makes no task stuck, and hides none."""
+        idle = None if self.progressed is None else (monotonic() if now is None else now) - self.progressed
         if self.state is TaskState.OK and self.patience is not None and idle is not None and idle > self.patience:
             return TaskState.STUCK
         return self.state

@@ -11,6 +11,7 @@ from telegram_assistant.domain.moments import as_utc
 OK_INTERVALS = 2
 STALE_INTERVALS = 4
 AHEAD = timedelta(seconds=5)  # clocks of two machines may differ by this
+CLOCKS_DIFFER = timedelta(seconds=20)
 LEAST_GRACE = timedelta(seconds=15)
 ENOUGH_VISITS = 8  # of the last minutes, to judge by their share alone
 MOST_FAIL = 0.8
@@ -71,6 +72,18 @@ def promised_at(now: datetime, planned: datetime | None, interval: timedelta) ->
     """
     wait = interval if planned is None else max(timedelta(0), as_utc(planned) - as_utc(now))
     return as_utc(now) + wait + max(interval, wait / 2, LEAST_GRACE)
+
+
+def clock_error(whose: str, ahead: timedelta) -> str | None:
+    """What to say of a clock that differs from another's; None while that does no harm."""
+    if abs(ahead) <= CLOCKS_DIFFER:
+        return None
+    seconds = round(abs(ahead).total_seconds())
+    side = "ahead of" if ahead > timedelta(0) else "behind"
+    return (
+        f"the clock of this machine is {seconds} s {side} that of the {whose}; visits, leases and ages are wrong by as"
+        " much; set the time by NTP"
+    )
 
 
 def parser_status(found: Promises) -> ParserStatus:

@@ -22,6 +22,7 @@ from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
 from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.ingest.catching_up import CatchingUp
+from telegram_assistant.ingest.clock import ClockWatch
 from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.gauges import Gauges
 from telegram_assistant.ingest.heartbeat import Heartbeat
@@ -36,7 +37,7 @@ from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
-from telegram_assistant.ingest.visits import Visitor, VisitRules
+from telegram_assistant.ingest.visits import LONGEST_POSTPONEMENT, RETRY_DEAD, Visitor, VisitRules
 from telegram_assistant.metrics import CHANNEL_LABELS
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram import TelegramSource
@@ -46,6 +47,7 @@ from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.clock import Horizon, StoredTimes
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_assistant.stores.postgres.media import MediaQueue
@@ -56,6 +58,7 @@ from telegram_assistant.stores.postgres.storage import Storage
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0
 PATIENCE = {"media": 900.0, "audit": 600.0}  # an audit lets all else go first
+CLOCK_SLACK = timedelta(minutes=5)
 RETRY_SECONDS = 60.0  # after the first failure of a channel
 LEAST_LOCK_TTL = 3.0
 
@@ -140,6 +143,21 @@ def _visitor(
         interval=timedelta(seconds=settings.parser_scheduler_interval_sec),
     )
     return Visitor(channels, parser, pool, owner=settings.hostname, rules=rules, clock=runtime.clock, polling=polling)
+
+
+def _clocks(runtime: Runtime) -> ClockWatch:
+    """What is stored on purpose lies no further ahead than the longest wait between visits, and some slack."""
+    settings = runtime.settings
+    interval = timedelta(seconds=settings.parser_scheduler_interval_sec)
+    visit = max(timedelta(seconds=LONGEST_POSTPONEMENT), timedelta(seconds=polling_rules(settings).bound))
+    visit += CLOCK_SLACK
+    horizon = Horizon(
+        visit=visit,
+        dead=RETRY_DEAD + CLOCK_SLACK,
+        promise=max(2 * visit, timedelta(hours=4)),
+        lease=timedelta(seconds=settings.ingest_lease_sec) + visit,
+    )
+    return ClockWatch(StoredTimes(runtime.database), horizon, interval=interval, clock=runtime.clock)
 
 
 def _media_rules(settings: Settings) -> MediaRules:
@@ -255,6 +273,7 @@ async def start_ingest(runtime: Runtime) -> None:
     audits = Audits(runtime.database)
     every = settings.audit_interval_hours * 3600
     auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock)
+    clocks = _clocks(runtime)
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)
     for name, job in (
@@ -263,7 +282,8 @@ async def start_ingest(runtime: Runtime) -> None:
         ("requests", wishes.run),
         ("scheduler", scheduler.run),
         ("live", live.run),
-        ("heartbeat", Heartbeat(pool, runtime.freshness).run),
+        ("heartbeat", Heartbeat(pool, runtime.freshness, told_time=clocks.telegram_says).run),
+        ("clock", clocks.run),
         ("backfill", holes.run),
         ("media", media.run),
         ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock).run),
@@ -274,6 +294,7 @@ async def start_ingest(runtime: Runtime) -> None:
     runtime.health.sections["scheduler"] = scheduler.report
     runtime.health.sections["parser"] = scheduler.report_parser
     runtime.health.sections["live"] = live.report
+    runtime.health.sections["clock"] = clocks.report
     runtime.health.sections["publishing"] = pressure.report
     runtime.health.sections["accounts"] = pool.report
     runtime.health.sections["ledger"] = gauges.report

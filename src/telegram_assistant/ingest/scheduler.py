@@ -23,7 +23,7 @@ from telegram_assistant.domain.health_status import (
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.polling import Polling
 from telegram_assistant.log import get_logger
-from telegram_assistant.metrics import CHANNELS_DUE, INTERVAL, LAST_TICK, LOCK_ACQUIRED
+from telegram_assistant.metrics import CHANNELS_DUE, CHANNELS_OVERDUE, INTERVAL, LAST_TICK, LOCK_ACQUIRED
 from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
 from telegram_assistant.stores.postgres.channels import Channels, Outcome
 from telegram_assistant.stores.redis import time_from_text, time_to_text
@@ -158,6 +158,7 @@ class Scheduler:
         if self._outcome is None or began >= self._outcome[0]:
             found = await self._channels.outcome(self._clock(), shown=FAILING_SHOWN)
             self._outcome = began + LOOK_SHARE * (monotonic() - began), found
+            CHANNELS_OVERDUE.set(found.overdue)
         return self._outcome[1]
 
 
