@@ -23,6 +23,7 @@ from telegram_assistant.bus.supervisor import Supervisor, Task, TaskState
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.health import Health, health_app, listen, serve
+from telegram_assistant.stores.media import MediaStore, S3Access
 
 pytestmark = pytest.mark.integration
 
@@ -196,6 +197,22 @@ async def test_what_is_tried_in_vain_is_not_well(site: Site) -> None:
     details = await site.json("/health/details")
     assert (details["status"], details["troubles"]) == ("ok", [])
     assert details["freshness"]["account"]["Alice"]["succeeded_seconds_ago"] == 0
+
+
+async def test_n32_an_object_store_that_hangs_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "PROBE_SECONDS", 0.5)
+
+    async def hang(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1024):
+            pass
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        access = S3Access(endpoint=endpoint, region="us-east-1", access_key_id="a", secret_access_key="b")
+        site.health.engines["media"] = MediaStore.open("s3://pictures", s3=access).answers
+        brief = await site.json("/health")
+    assert brief["status"] == "degraded", "posts are captured, their files wait"
+    assert brief["troubles"][0].startswith("engine media: no answer within")
 
 
 async def test_n32_a_role_that_is_slow_to_report_is_as_it_was_a_moment_ago(

@@ -47,6 +47,8 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
     models = pipeline.models if pipeline else _models(runtime)
     vectors = pipeline.indexes.vectors if pipeline else _vectors(runtime)
     graph = pipeline.indexes.graph if pipeline else _graph(runtime)
+    media = open_media_store(runtime)
+    runtime.health.engines.setdefault("media", media.answers)
     search = open_search(
         runtime.database,
         clock=runtime.clock,
@@ -64,7 +66,7 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
         search=search,
         asking=Asking(search, models.answerer, seconds=runtime.settings.ai_timeout_sec),
         graph=graph,
-        media=open_media_store(runtime),
+        media=media,
     )
 
 

@@ -215,6 +215,7 @@ async def start_ingest(runtime: Runtime) -> None:
     media_rules = _media_rules(settings)
     store = open_media_store(runtime)
     await store.check()
+    runtime.health.engines["media"] = store.answers
     saver = open_saver(runtime)
     pool = await open_pool(runtime, channels)
     window = timedelta(days=settings.parser_stats_window_days)

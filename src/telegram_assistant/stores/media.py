@@ -89,6 +89,10 @@ class MediaStore:
         except MediaStoreError as exc:
             raise Fatal(f"Cannot use the media store: {exc}") from exc
 
+    async def answers(self) -> None:
+        """Ask for a file that is not there: raises when the store is away, and costs next to nothing."""
+        await self.size_of("is-it-there")
+
     async def put(self, pieces: AsyncIterable[bytes], *, tenant_id: UUID, extension: str) -> StoredFile:
         """Keep a file. What the pieces raise is passed on, and nothing of the file stays."""
         temporary = _temporary_key()

@@ -86,7 +86,9 @@ async def test_n23_a_listener_without_a_server_is_not_ok(town: Town, store: Stor
     await store.watch(news)
     runtime = await capture.start(parser_scheduler_interval_sec=3600)
     await store.captured(news)
-    assert (await runtime.health.details())["live"]["status"] == "ok"
+    before = await runtime.health.details()
+    assert before["live"]["status"] == "ok"
+    assert before["engines"]["media"]["status"] == "ok"
     town.sim.faults.add(Fault("drop", "*"))
     for link in list(town.sim._links):
         link.close()
