@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from faults.catalogue import ALL
-from faults.installation import Size
+from faults.installation import LAYOUTS, Size
 from faults.lanes import Run, run_lanes
 from faults.report import save, shown
 
@@ -21,6 +21,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-k", dest="pattern", default="", help="only faults whose name or mark matches, e.g. -k N1")
     parser.add_argument("--lanes", type=int, default=4, help="installations side by side")
     parser.add_argument("--channels", type=int, default=60, help="in each of them")
+    parser.add_argument("--layout", choices=LAYOUTS, default=None, help="only installations of this kind")
     parser.add_argument("--recovery", type=float, default=600.0, help="seconds to be well again after a fault")
     parser.add_argument("--quick", action="store_true", help="only the few that are tests of `make test`")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
@@ -34,6 +35,7 @@ async def main(argv: Sequence[str]) -> int:
     exact = re.compile(rf"(?:{said.pattern})(?!\d)", re.IGNORECASE)
     chosen = [fault for fault in ALL if exact.search(f"{fault.mark} {fault.name}")]
     chosen = [fault for fault in chosen if fault.quick or not said.quick]
+    chosen = [fault for fault in chosen if said.layout in {None, fault.layout}]
     if said.list or not chosen:
         print(*(f"{fault.mark:4} {fault.scope:8} {fault.name}" for fault in chosen), sep="\n")
         return 0 if chosen else 2
@@ -42,15 +44,13 @@ async def main(argv: Sequence[str]) -> int:
         if me is not None:
             asyncio.get_running_loop().add_signal_handler(number, me.cancel)
     size = Size(channels=said.channels, recovery=said.recovery)
-    run = Run(size)
+    run = Run(size, keep=save) if said.write else Run(size)
     try:
         await run_lanes(run, chosen, lanes=said.lanes, where=said.where)
     except asyncio.CancelledError:
         print("Interrupted: this is what is known so far.")
     run.outcomes.sort(key=lambda outcome: chosen.index(outcome.fault))
     print(shown(run))
-    if said.write:
-        save(run)
     return 0 if run.good and len(run.outcomes) == len(chosen) else 1
 
 

@@ -137,6 +137,7 @@ class Installation:
     http: httpx.AsyncClient
     file_gate: Gate | None = None  # of the object store
     accounts: list[str] = field(default_factory=list)  # their ids
+    victim: int = 0  # the channel that a fault was put into last
 
     @property
     def data(self) -> Path:
@@ -169,6 +170,11 @@ class Installation:
     async def _all_indexed(self) -> bool:
         captured, unindexed = (await self.rows(CAPTURED))[0].posts, (await self.rows(UNINDEXED))[0].posts
         return captured >= self.telegram.count and not unindexed
+
+    async def promise(self) -> float:
+        """Within how many seconds after the last time the victim was to be read again."""
+        statement = "SELECT promised_at - coalesce(last_success_at, created_at) AS promise FROM channels WHERE id = :id"
+        return float((await self.rows(statement, id=self.victim))[0].promise.total_seconds())
 
     async def details(self, slot: Slot) -> dict[str, Any]:
         """What a process says of itself; that it says nothing is an answer too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ class Run:
     outcomes: list[Outcome] = field(default_factory=list)
     indexes: Losses = field(default_factory=lambda: Losses(0, 0, 0))  # of all lanes at their end
 
+    keep: Callable[[Run], None] = lambda _: None  # called after each fault
     failures: list[str] = field(default_factory=list)  # of installations, not of faults
 
     @property
@@ -77,6 +78,7 @@ async def _spent(run: Run, lane: Installation, waiting: deque[Fault]) -> bool:
         fault = waiting.popleft()
         outcome = await tried(lane, fault)
         run.outcomes.append(outcome)
+        run.keep(run)
         _tell(_line(outcome))
         if outcome.recovered is None or outcome.losses or outcome.error or fault.replaced:
             return False

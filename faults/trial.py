@@ -40,7 +40,7 @@ LIMITS: dict[Scope, float | None] = {
     Scope.ACCOUNT: 300.0,
     Scope.STAGE: 300.0,
     Scope.INDEX: 300.0,
-    Scope.CHANNEL: 600.0,  # twice the promise of a channel of this world
+    Scope.CHANNEL: 1200.0,  # or twice the promise of that channel, which is known when it breaks
     Scope.NOTHING: None,
     Scope.QUIET: None,
 }
@@ -87,18 +87,23 @@ class Outcome:
     recovered: float | None = None
     losses: Losses = field(default_factory=lambda: Losses(0, 0, 0))
     error: str = ""
+    promise: float | None = None  # of a channel
     left: list[str] = field(default_factory=list)  # troubles that stayed
 
     @property
+    def limit(self) -> float | None:
+        return self.fault.limit if self.promise is None else 2 * self.promise
+
+    @property
     def good(self) -> bool:
-        limit = self.fault.limit
+        limit = self.limit
         in_time = limit is None or (self.noticed is not None and self.noticed <= limit)
         return in_time and self.recovered is not None and not self.losses and not self.error
 
     @property
     def why(self) -> str:
         """What is wrong, in a few words."""
-        limit = self.fault.limit
+        limit = self.limit
         wrong = [self.error] if self.error else []
         if limit is not None and self.noticed is None:
             wrong.append("not noticed")
@@ -193,7 +198,9 @@ async def tried(lane: Installation, fault: Fault) -> Outcome:
 async def _notice(lane: Installation, outcome: Outcome) -> None:
     """Look until it is noticed and lasted long enough, or it is clear that it never will be."""
     began, fault = monotonic(), outcome.fault
-    patience = (fault.limit or 0.0) + LATER if fault.limit is not None else fault.lasts
+    if fault.scope is Scope.CHANNEL:
+        outcome.promise = await lane.promise()
+    patience = fault.lasts if outcome.limit is None else outcome.limit + LATER
     while (passed := monotonic() - began) < patience:
         if (outcome.noticed is None or fault.notice is None) and (sentence := await said(lane, fault)):
             outcome.noticed = outcome.noticed or monotonic() - began
