@@ -23,6 +23,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--channels", type=int, default=60, help="in each of them")
     parser.add_argument("--layout", choices=LAYOUTS, default=None, help="only installations of this kind")
     parser.add_argument("--recovery", type=float, default=600.0, help="seconds to be well again after a fault")
+    parser.add_argument(
+        "--slack", type=float, default=1.0, help="times that noticing may take longer, on a busy machine"
+    )
     parser.add_argument("--quick", action="store_true", help="only the few that are tests of `make test`")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     parser.add_argument("--write", action="store_true", help="write docs/faults.md")
@@ -43,7 +46,7 @@ async def main(argv: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         if me is not None:
             asyncio.get_running_loop().add_signal_handler(number, me.cancel)
-    size = Size(channels=said.channels, recovery=said.recovery)
+    size = Size(channels=said.channels, recovery=said.recovery, slack=said.slack)
     run = Run(size, keep=save) if said.write else Run(size)
     try:
         await run_lanes(run, chosen, lanes=said.lanes, where=said.where)

@@ -65,6 +65,7 @@ class Size:
 
     channels: int = 60
     a_second: float = 0.2
+    slack: float = 1.0  # by which a busy machine may notice later
     recovery: float = 600.0  # seconds that it has to be well again after a fault
     settings: tuple[tuple[str, str], ...] = ()  # besides the defaults
 

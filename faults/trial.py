@@ -88,11 +88,13 @@ class Outcome:
     losses: Losses = field(default_factory=lambda: Losses(0, 0, 0))
     error: str = ""
     promise: float | None = None  # of a channel
+    slack: float = 1.0
     left: list[str] = field(default_factory=list)  # troubles that stayed
 
     @property
     def limit(self) -> float | None:
-        return self.fault.limit if self.promise is None else 2 * self.promise
+        limit = self.fault.limit if self.promise is None else 2 * self.promise
+        return None if limit is None else limit * self.slack
 
     @property
     def good(self) -> bool:
@@ -176,7 +178,7 @@ async def ready(lane: Installation) -> None:
 
 async def tried(lane: Installation, fault: Fault) -> Outcome:
     """Put it in, wait until it is noticed, heal it, wait until all is well, and count."""
-    outcome = Outcome(fault)
+    outcome = Outcome(fault, slack=lane.size.slack)
     lane.telegram.posting.set()
     try:
         async with fault.broken(lane):

@@ -130,7 +130,7 @@ FAULTS = (
     Fault(name="tga ingest is killed", scope=Scope.NOTHING, broken=killed("ingest"), layout="apart", lasts=5),
     Fault(name="tga worker is killed", scope=Scope.NOTHING, broken=killed("worker"), layout="apart", lasts=5),
     Fault(name="tga api is killed", scope=Scope.NOTHING, broken=killed("api"), layout="apart", lasts=5),
-    Fault(name="tga up is killed", scope=Scope.NOTHING, broken=killed("up"), lasts=5, quick=True),
+    Fault(name="tga up is killed", scope=Scope.NOTHING, broken=killed("up"), lasts=5),
     Fault(name="tga ingest is stopped", scope=Scope.SYSTEM, broken=stopped("ingest"), layout="apart", says="ingest"),
     Fault(name="tga worker is stopped", scope=Scope.SYSTEM, broken=stopped("worker"), layout="apart", says="worker"),
     Fault(

@@ -13,7 +13,7 @@ from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.faults import Fault as Rule
 
-DAY = 86_400.0
+WAIT = 400.0  # seconds; Telegram never shortens one, and neither do we
 OUTAGE = "telegram"
 
 
@@ -53,9 +53,8 @@ def ruled(*rules: Rule, account: bool = False) -> Break:
 
 
 async def _forgiven(lane: Installation) -> None:
-    """Telegram's waits are over, and who was signed out is signed in again, as `tga login` does it."""
+    """Who was signed out is signed in again, as `tga login` does it."""
     store = TelegramAccounts(lane.database, Sealer(SECRET))
-    await lane.change("UPDATE telegram_accounts SET floods = '{}'")
     ended = {account.telegram_user_id for account in await store.all() if account.status != "active"}
     for user in [user for user in lane.telegram.world.users.values() if user.id in ended]:
         session = lane.telegram.session(user.id)
@@ -98,7 +97,7 @@ async def visits_tomorrow(lane: Installation) -> AsyncIterator[None]:
 
 
 FAULTS = (
-    Fault(name="Telegram answers nothing", mark="N1", scope=Scope.SYSTEM, broken=silent, says=OUTAGE),
+    Fault(name="Telegram answers nothing", mark="N1", scope=Scope.SYSTEM, broken=silent, says=OUTAGE, quick=True),
     Fault(name="Telegram is gone", mark="N23", scope=Scope.SYSTEM, broken=gone, says=OUTAGE),
     Fault(
         name="Telegram answers no request for history",
@@ -115,24 +114,24 @@ FAULTS = (
         says=OUTAGE,
     ),
     Fault(
-        name="All accounts must wait a day for history",
+        name="All accounts must wait for history",
         mark="N3",
         scope=Scope.SYSTEM,
-        broken=flooded("messages.getHistory", seconds=DAY),
+        broken=flooded("messages.getHistory", seconds=WAIT),
         says="flood|wait",
     ),
     Fault(
-        name="All accounts must wait a day for every method but history",
+        name="All accounts must wait for every method but history",
         mark="N3",
         scope=Scope.SYSTEM,
-        broken=ruled(*(Rule("flood", m, seconds=DAY) for m in ("contacts.*", "channels.*", "upload.*"))),
+        broken=ruled(*(Rule("flood", m, seconds=WAIT) for m in ("contacts.*", "channels.*", "upload.*"))),
         says="flood|wait",
     ),
     Fault(
-        name="One account must wait a day",
+        name="One account must wait for history",
         mark="N3",
         scope=Scope.ACCOUNT,
-        broken=flooded("messages.getHistory", seconds=DAY, account=True),
+        broken=flooded("messages.getHistory", seconds=WAIT, account=True),
         says="Reader 1|account",
     ),
     Fault(
