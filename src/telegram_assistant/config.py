@@ -137,6 +137,9 @@ class Settings(BaseSettings):
     media_kinds: str = Field("photo,document", description="Kinds of files to download, separated by commas.")
     media_max_picture_mb: int = Field(15, ge=1, description="Larger pictures are not downloaded.")
     media_max_document_mb: int = Field(40, ge=1, description="Larger files of other kinds are not downloaded.")
+    media_protected_enabled: bool = Field(
+        True, description="Download files of channels and posts whose authors forbid to save them (protected content)."
+    )
     media_max_concurrency: int = Field(4, ge=1, description="Files that download at once.")
     media_retry_max: int = Field(5, ge=1, description="Attempts at a file that arrives damaged.")
 

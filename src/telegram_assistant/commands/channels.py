@@ -237,7 +237,7 @@ def audit(channel: Reference) -> None:
 
 
 def ledger(channel: Reference, as_json: AsJson = False) -> None:
-    """Show what is known of every message id of a channel: captured, empty, unknown, or not requested."""
+    """Show what is known of every message id of a channel: captured, empty, unknown, hidden or not requested."""
 
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
@@ -249,6 +249,8 @@ def ledger(channel: Reference, as_json: AsJson = False) -> None:
             "captured": state.captured,
             "empty": state.empty,
             "unknown": state.unknown,
+            "hidden": state.hidden,
+            "hidden_up_to": state.hidden_up_to,
             "not_requested": state.not_requested,
             "requested_from": state.requested_from,
             "proven_up_to": state.proven_up_to,

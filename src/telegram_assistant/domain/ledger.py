@@ -160,7 +160,7 @@ def _check(start: int, stop: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """What is known of one channel. Of the ids 1 … newest each is captured, empty, unknown or not requested.
+    """What is known of one channel. Of the ids 1 … newest each is captured, empty, unknown, hidden or not requested.
 
     `requested_from` is the lowest id anybody asked for; `newest_id + 1` when nothing was asked for yet.
     """
@@ -169,6 +169,7 @@ class LedgerState:
     requested_from: int
     coverage: Coverage
     captured: int  # posts in the store, whatever their ids
+    hidden_up_to: int = 0  # what was said before our accounts joined, and the group does not show them
 
     def __post_init__(self) -> None:
         if self.newest_id < 0 or self.requested_from < 1 or self.captured < 0:
@@ -200,7 +201,13 @@ class LedgerState:
     @property
     def not_requested(self) -> int:
         """Older ids that nobody asked for, and that nothing else proved by the way."""
-        return self.newest_id - self.covered - self.unknown
+        return self.newest_id - self.covered - self.unknown - self.hidden
+
+    @property
+    def hidden(self) -> int:
+        """Ids of which our accounts are shown nothing: neither empty nor to be read, until another one joins."""
+        stop = min(self.hidden_up_to, self.newest_id, self.requested_from - 1) + 1
+        return self.coverage.gaps(1, stop).count if stop > 1 else 0
 
     @property
     def proven_up_to(self) -> int:

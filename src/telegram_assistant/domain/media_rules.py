@@ -64,6 +64,9 @@ class MediaDecision:
     reason: str | None = None
 
 
+PROTECTED = MediaDecision("skipped", "protected content is not downloaded (MEDIA_PROTECTED_ENABLED)")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRules:
     """Kinds and sizes that the settings allow; sizes in bytes."""

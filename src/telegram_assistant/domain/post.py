@@ -138,6 +138,7 @@ class Post:
     author_id: int | None = None  # in a discussion group: the user who wrote it
     edited_at: datetime | None = None
     pinned: bool = False
+    protected: bool = False  # may not be forwarded or saved, says its author
     poll: Poll | None = None
     service: Service | None = None
     counters: Counters = NO_COUNTERS

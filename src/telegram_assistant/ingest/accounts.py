@@ -182,8 +182,12 @@ class AccountPool:
             asking = []
         knowing.sort(key=lambda seat: seat.load(READING, now))
         asking.sort(key=lambda seat: seat.load(RESOLVING, now))
-        # Who was denied is asked last, but is asked: meanwhile it may have joined.
-        return sorted(knowing + asking, key=lambda seat: self._denied.get((search.channel.id, seat.id), now) > now)
+        hidden = search.channel.hidden
+        # Who was denied is asked last, but is asked: meanwhile it may have joined. Who is shown more comes first.
+        return sorted(
+            knowing + asking,
+            key=lambda seat: (self._denied.get((search.channel.id, seat.id), now) > now, hidden.get(seat.id, 0)),
+        )
 
     async def _peer(self, seat: Seat, search: Search) -> Peer:
         channel = search.channel

@@ -117,7 +117,7 @@ async def _recounted(
         await before_page()
         below = await source.page_before(peer, run.ids[0])
         if below is not None and not below.ids:
-            proven = Coverage.of((1, last + 1))
+            proven = _shown(Coverage.of((1, last + 1)), page)
     posts = {post.message_id: post for post in (*run.posts, *page.posts) if post.message_id > after_id}
     reading = replace(
         read.reading,
@@ -125,6 +125,11 @@ async def _recounted(
         proven=read.reading.proven.union(proven.subtract(Coverage.of_ids(run.unreadable))),
     )
     return replace(read, reading=reading)
+
+
+def _shown(ids: Coverage, page: Page) -> Coverage:
+    """Without those of which the account is shown nothing, whatever is there: these are not empty, but hidden."""
+    return ids.subtract(Coverage.of((1, page.hidden.up_to + 1))) if page.hidden else ids
 
 
 def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
@@ -136,11 +141,13 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
         channel_id=channel_id,
         posts=page.posts,
         # What could not be read stays unknown: the ledger must not call it empty.
-        proven=proven.subtract(Coverage.of_ids(page.unreadable)),
+        proven=_shown(proven.subtract(Coverage.of_ids(page.unreadable)), page),
         newest_id=max(ids, default=0),
         cursor_id=last,
         reached_end=page.reached_end,
         asked_at=asked_at,
-        looked_at=Coverage.of((after_id + 1, last + 1)).subtract(Coverage.of_ids(page.unreadable)),
+        looked_at=_shown(Coverage.of((after_id + 1, last + 1)).subtract(Coverage.of_ids(page.unreadable)), page),
+        hidden=page.hidden,
+        protected=page.name is not None and page.name.protected,
     )
     return Stretch(reading, unreadable=page.unreadable, name=page.name, pts=page.pts)

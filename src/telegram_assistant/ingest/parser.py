@@ -119,7 +119,7 @@ class ChannelParser:
                 parsed.add(stretch, saved)
                 arrived_at = observe_intervals(channel.id, arrived_at, saved)
                 await self._count(channel, stretch.reading, saved, mode)
-        if parsed.name is not None and parsed.name != Name(channel.title, channel.username):
+        if parsed.name is not None and parsed.name != Name(channel.title, channel.username, channel.protected):
             await self._rename(channel, parsed.name)
         await self._finished(channel, since)
         parsed.refreshed += told.done
@@ -127,7 +127,7 @@ class ChannelParser:
 
     async def _rename(self, channel: Channel, name: Name) -> None:
         """Addresses of posts have the username in them, and a name that was given up may be another channel's now."""
-        await self._channels.rename(channel.id, name.title, name.username)
+        await self._channels.rename(channel.id, name.title, name.username, protected=name.protected)
         log.info("channel_renamed", title=name.title, username=name.username)
 
     async def _look_again(

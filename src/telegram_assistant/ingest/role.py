@@ -205,6 +205,7 @@ def open_saver(runtime: Runtime) -> Saver:
         clock=runtime.clock,
         decide_media=partial(decide, rules=rules),
         retention=runtime.settings.retention_deleted,
+        keep_protected=runtime.settings.media_protected_enabled,
     )
 
 

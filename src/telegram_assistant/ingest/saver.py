@@ -18,13 +18,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.album import MAX_ITEMS, PARTIAL_AFTER, SETTLE_AFTER, album_is_settled
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.media_rules import MediaDecision
+from telegram_assistant.domain.media_rules import PROTECTED, MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, post_id
 from telegram_assistant.errors import Reject, Skip
+from telegram_assistant.ingest.source import Hidden
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import LATE_POSTS
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
-from telegram_assistant.stores.postgres import albums, audits, channels, outbox, posts
+from telegram_assistant.stores.postgres import albums, audits, channel_ledger, outbox, posts
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
 from telegram_assistant.tracing import TRACES
@@ -46,6 +47,8 @@ class Reading:
     reached_end: bool = True  # nothing is above; without this an album at the top may only seem to be over
     asked_at: datetime | None = None  # what we saw change since then is newer than these posts
     told: bool = False  # by another producer: Telegram has not shown it to us, so it says nothing of the newest id
+    hidden: Hidden | None = None  # what the group does not show the account that read it
+    protected: bool = False  # the channel's owner forbids to save its content
     live: bool = False  # pushed as it happened, maybe long ago: it waited in a queue
     # A page may leave out what is there: what is stored here and not among the posts is only said to be absent.
     looked_at: Coverage | None = None
@@ -137,11 +140,13 @@ class Saver:
         clock: Callable[[], datetime],
         decide_media: Callable[[Media], MediaDecision],
         retention: str = "keep",
+        keep_protected: bool = True,
     ) -> None:
         self._database = database
         self._clock = clock
         self._decide_media = decide_media
         self._retention = retention
+        self._keep_protected = keep_protected
         self.committed = asyncio.Event()  # wakes the relay of this process
 
     async def save(self, reading: Reading) -> Saved:
@@ -150,7 +155,7 @@ class Saver:
         if reading.told and any(post.posted_at > now + AHEAD for post in reading.posts):
             raise Reject("it is dated more than a day ahead, and a channel is read from its newest date on")
         async with raw_transaction(self._database) as connection:
-            channel = await channels.lock_channel(connection, reading.channel_id)
+            channel = await channel_ledger.lock_channel(connection, reading.channel_id)
             if channel is None:
                 raise Skip(f"channel {reading.channel_id} is not watched any more")
             changes = compare(reading, await self._stored(connection, reading, channel.coverage))
@@ -158,7 +163,7 @@ class Saver:
             saved = changes.saved
             known = channel.coverage.intersection(reading.spoken_for)
             saved.late = [] if known.is_empty else [post for post in saved.new if post.message_id in known]
-            await self._write(connection, changes, now)
+            await self._write(connection, changes, now, protected=channel.protected or reading.protected)
             coverage = _covered(channel.coverage, reading, saved)
             shown = (0,) if reading.told else [post.message_id for post in reading.posts]
             newest_id = max(channel.newest_id, reading.newest_id, *shown)
@@ -167,7 +172,7 @@ class Saver:
             top = newest_id if reading.reached_end else newest_id + MAX_ITEMS
             whole = await self._albums(connection, changes, seen, top, now)
             mirrored = len(saved.deleted) if self._retention == "mirror" else 0
-            await channels.record_reading(
+            await channel_ledger.record_reading(
                 connection,
                 reading.channel_id,
                 coverage=coverage,
@@ -176,6 +181,7 @@ class Saver:
                 captured=len(saved.new) - mirrored,
                 last_post_at=max((post.posted_at for post in saved.new), default=None),
                 parsed_at=now if reading.live and saved.new else None,
+                hidden=None if reading.hidden is None else (reading.hidden.account_id, reading.hidden.up_to),
             )
             if reading.pts is not None:
                 await audits.record_pts(connection, reading.channel_id, reading.pts)
@@ -224,7 +230,7 @@ class Saver:
             saved.edited = [post for post in saved.edited if post.id not in newer]
             saved.restored = [post for post in saved.restored if post.id not in newer]
 
-    async def _write(self, connection: Connection, changes: Changes, now: datetime) -> None:
+    async def _write(self, connection: Connection, changes: Changes, now: datetime, *, protected: bool) -> None:
         saved = changes.saved
         if saved.restored:
             await posts.restore(connection, [post.id for post in saved.restored])
@@ -244,7 +250,11 @@ class Saver:
             await posts.mark_deleted(connection, gone, now, self._retention)
         with_media = [post for post in (*saved.new, *saved.edited) if post.media]
         if with_media:
-            decisions = [[self._decide_media(media) for media in post.media] for post in with_media]
+            kept = [self._keep_protected or not (protected or post.protected) for post in with_media]
+            decisions = [
+                [self._decide_media(media) if keep else PROTECTED for media in post.media]
+                for keep, post in zip(kept, with_media, strict=True)
+            ]
             await posts.insert_media(connection, with_media, decisions, now)
 
     async def _albums(

@@ -53,6 +53,15 @@ class Name:
 
     title: str
     username: str | None
+    protected: bool = False  # its posts may not be forwarded or saved, says its owner
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A group shows an account nothing from before it joined: the highest such id; 0: it shows all."""
+
+    account_id: str
+    up_to: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class Page:
     unreadable: tuple[int, ...] = ()  # ids of messages that exist but could not be understood; each was logged
     alone: bool = False
     name: Name | None = field(default=None, compare=False)  # of the channel, where the answer told it
+    hidden: Hidden | None = field(default=None, compare=False)  # None: a channel, which hides nothing
     pts: int | None = field(default=None, compare=False)  # how many changes the channel had then
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any, Protocol, Self
 
 from telethon.tl import functions, types
@@ -20,6 +21,7 @@ from telegram_assistant.ingest.source import (
     PAGE_LIMIT,
     Changes,
     ChannelInfo,
+    Hidden,
     Interrupted,
     LiveUpdate,
     Name,
@@ -28,7 +30,13 @@ from telegram_assistant.ingest.source import (
     SourceError,
 )
 from telegram_assistant.source.telegram_changes import changes_of
-from telegram_assistant.source.telegram_channels import full_channel, invited_channel, name_in, resolved_channel
+from telegram_assistant.source.telegram_channels import (
+    full_channel,
+    invited_channel,
+    is_group,
+    name_in,
+    resolved_channel,
+)
 from telegram_assistant.source.telegram_client import AccountInfo, account_of, allowed_method
 from telegram_assistant.source.telegram_errors import FileElsewhere, NoSuchMessage, UnreadableAnswer, translated
 from telegram_assistant.source.telegram_files import PIECE, read_file
@@ -38,6 +46,7 @@ from telegram_assistant.source.telegram_pages import read_ids, read_page
 from telegram_assistant.source.telegram_updates import Inbox
 
 REQUEST_SECONDS = 30.0
+HIDDEN_SECONDS = 3600.0
 CONNECT_SECONDS = 30.0  # all attempts, and the handshake
 SKIP_UNREADABLE = 3  # messages at the top that cannot be parsed
 METHOD = Rule(
@@ -79,6 +88,7 @@ class TelegramSource:
         self._connecting = asyncio.Lock()
         self._me: AccountInfo | None = None  # known while the connection is good
         self._closed = False
+        self._hidden: dict[int, tuple[float, int]] = {}  # by group: until when this holds, and up to which id
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -131,18 +141,20 @@ class TelegramSource:
 
     async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         name: Name | None = None
+        hidden: Hidden | None = None
         pts: int | None = None
 
         async def ask(after: int, count: int, also_that: bool) -> Any:
-            nonlocal name, pts
+            nonlocal name, hidden, pts
             window = _oldest_after(after, count, also_that=also_that)
             answer = await self._ask(functions.messages.GetHistoryRequest(_peer(peer), **window))
             name = name_in(answer.chats, peer.channel_id) or name
+            hidden = await self._hidden_in(peer, answer.chats)
             pts = pts or getattr(answer, "pts", None)  # the first: what changes later is told as a change
             return answer
 
         page = await read_page(ask, self._ids_asker(peer), after_id, limit)
-        return replace(page, name=name, pts=pts)
+        return replace(page, name=name, hidden=hidden, pts=pts)
 
     async def changes_since(self, peer: Peer, pts: int) -> Changes:
         """As `Source` says. Works without having joined, for a channel that anybody may read."""
@@ -187,7 +199,18 @@ class TelegramSource:
             raise ValueError(f"at most {PAGE_LIMIT} messages can be read by id at once, not {len(ids)}")
         if not ids:
             return {}
-        return (await read_ids(self._ids_asker(peer), sorted(ids))).found
+        hidden = 0
+
+        async def ask(some: Sequence[int]) -> Any:
+            nonlocal hidden
+            answer = await self._ids_asker(peer)(some)
+            found = await self._hidden_in(peer, answer.chats)
+            hidden = found.up_to if found else 0
+            return answer
+
+        told = (await read_ids(ask, sorted(ids))).found
+        # Of what is hidden from us Telegram says that it is empty, and we must not.
+        return {one: post for one, post in told.items() if post is not None or one > hidden}
 
     async def download(self, peer: Peer, message_id: int, media: Media) -> AsyncGenerator[bytes, None]:
         """As `Source` says. GONE: the message is deleted, or has another file now."""
@@ -283,6 +306,17 @@ class TelegramSource:
             self._freshness.watch("method", name, replace(METHOD, part_of=(self._kind, self._account_id)))
             with self._freshness.trying("method", name, answered=_is_answer):
                 yield
+
+    async def _hidden_in(self, peer: Peer, chats: Collection[Any]) -> Hidden | None:
+        """What a group hides from this account; asked for once in a while, for its owner may change it."""
+        if not is_group(chats, peer.channel_id):
+            return None
+        until, up_to = self._hidden.get(peer.channel_id, (0.0, 0))
+        if until < monotonic():
+            answer = await self._ask(functions.channels.GetFullChannelRequest(_channel(peer)))
+            up_to = answer.full_chat.available_min_id or 0
+            self._hidden[peer.channel_id] = monotonic() + HIDDEN_SECONDS, up_to
+        return Hidden(self._account_id, up_to)
 
     def _ids_asker(self, peer: Peer) -> Any:
         async def ask(ids: Sequence[int]) -> Any:

@@ -77,8 +77,13 @@ def name_in(chats: Iterable[Any], channel_id: int) -> Name | None:
     """What the channel is called, if an answer describes it fully."""
     for chat in chats:
         if isinstance(chat, types.Channel) and chat.id == channel_id and not chat.min:
-            return Name(clean_text(chat.title), _username(chat))
+            return Name(clean_text(chat.title), _username(chat), protected=bool(chat.noforwards))
     return None
+
+
+def is_group(chats: Iterable[Any], channel_id: int) -> bool:
+    """Only groups hide what was said before somebody joined."""
+    return any(chat.id == channel_id and getattr(chat, "megagroup", False) for chat in chats)
 
 
 def _chat(chats: Iterable[Any], channel_id: int, called: str) -> Any:

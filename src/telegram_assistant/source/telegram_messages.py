@@ -145,6 +145,7 @@ def to_post(message: Any, names: Mapping[int, str] = _NOBODY) -> Post:
         # A message whose edit is hidden changed only in its reactions, buttons or preview.
         edited_at=None if message.edit_hide else message.edit_date,
         pinned=bool(message.pinned),
+        protected=bool(message.noforwards),
         poll=poll_of(media) if poll else None,
         service=_service(message) if message.CONSTRUCTOR_ID != _MESSAGE else None,
         counters=_counters(message),

@@ -168,6 +168,20 @@ def test_a_single_unknown_of_a_million_is_not_rounded_away() -> None:
     assert state.percent == 99.99
 
 
+@given(st.integers(0, 40), st.integers(0, 45), span_lists, st.data())
+def test_n22_what_is_hidden_is_neither_empty_nor_unknown(
+    newest: int, hidden: int, given_spans: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """What is asked for begins above it; a post of it that another account once read stays captured."""
+    requested_from = data.draw(st.integers(hidden + 1, 50))
+    known = ids_in(given_spans) & set(range(1, newest + 1))
+    captured = data.draw(st.integers(0, len(known)))
+    state = LedgerState(newest, requested_from, Coverage.of(*given_spans), captured, hidden)
+    assert state.hidden == len(set(range(1, min(hidden, newest) + 1)) - known)
+    assert state.captured + state.empty + state.unknown + state.hidden + state.not_requested == newest
+    assert state.not_requested >= 0
+
+
 def test_a_channel_without_messages_is_whole() -> None:
     state = LedgerState(newest_id=0, requested_from=1, coverage=Coverage(), captured=0)
     assert (state.unknown, state.not_requested, state.proven_up_to, state.percent) == (0, 0, 0, 100.0)

@@ -35,6 +35,8 @@ CHANNEL_EXAMPLE: dict[str, Any] = {
     "proven_up_to": 402,
     "percent": 100.0,
     "filling": False,
+    "hidden_up_to": 0,
+    "protected": False,
     "last_post_at": "2026-11-14T09:30:00Z",
     "last_visit_at": "2026-11-15T08:00:04Z",
     "next_visit_at": "2026-11-15T08:21:30Z",
@@ -64,6 +66,10 @@ class ChannelAnswer(BaseModel):
     proven_up_to: int = Field(description="Every requested message id up to this one is known.")
     percent: float = Field(description="Known share of the requested ids; 100 only when nothing is unknown.")
     filling: bool = Field(description="Older posts are on their way.")
+    hidden_up_to: int = Field(
+        description="A group hides what was said before our accounts joined: up to this message id. 0: nothing."
+    )
+    protected: bool = Field(description="Its owner forbids to forward and save its content (Telegram's noforwards).")
     last_post_at: datetime | None
     last_visit_at: datetime | None = Field(description="The last one that succeeded.")
     next_visit_at: datetime | None
@@ -218,6 +224,8 @@ class LedgerAnswer(BaseModel):
     captured: int
     empty: int = Field(description="Ids that are proven to hold no post: deleted, or never used.")
     unknown: int
+    hidden: int = Field(description="Ids up to `hidden_up_to` of which the group shows our accounts nothing.")
+    hidden_up_to: int
     not_requested: int
     requested_from: int
     proven_up_to: int
@@ -233,6 +241,8 @@ class LedgerAnswer(BaseModel):
             captured=state.captured,
             empty=state.empty,
             unknown=state.unknown,
+            hidden=state.hidden,
+            hidden_up_to=state.hidden_up_to,
             not_requested=state.not_requested,
             requested_from=state.requested_from,
             proven_up_to=state.proven_up_to,

@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import asyncpg
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
-from telegram_assistant.stores.postgres.posts import Connection, to_json
+from telegram_assistant.stores.postgres.posts import to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
 LONGEST_ERROR = 500
@@ -25,6 +24,10 @@ SHOWN = "status NOT IN ('removed', 'linked')"
 ASKED = (
     "LATERAL (SELECT coalesce(requested_from, newest_id + 1) AS start,"
     " greatest(requested_from, newest_id + 1) AS stop) AS asked"
+)
+ASK_FROM = (
+    "requested_from = greatest(least(requested_from, :first), hidden_up_to + 1), hidden_asked ="
+    " CASE WHEN :first <= hidden_up_to THEN least(hidden_asked, :first) ELSE hidden_asked END"
 )
 BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -54,6 +57,8 @@ class Channel:
     failures: int
     next_visit_at: datetime | None
     refreshed: dict[str, datetime]
+    hidden: dict[str, int]  # by account: the highest id that a group does not show it
+    protected: bool
 
     @property
     def shown(self) -> str:
@@ -67,71 +72,6 @@ def channel_of(row: Row[Any]) -> Channel:
     values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
     values["refreshed"] = {name: datetime.fromisoformat(moment) for name, moment in values["refreshed"].items()}
     return Channel(**values)
-
-
-@dataclass(frozen=True, slots=True)
-class Locked:
-    """What the saver needs of the channel whose row it holds."""
-
-    username: str | None
-    tenant_id: UUID | None
-    coverage: Coverage
-    newest_id: int
-    requested_from: int | None
-
-
-def coverage_of(ranges: list[asyncpg.Range[int]]) -> Coverage:
-    return Coverage.of(*((found.lower or 0, found.upper or 0) for found in ranges))  # bounds are always there
-
-
-def ranges_of(coverage: Coverage) -> list[asyncpg.Range[int]]:
-    return [asyncpg.Range(start, stop) for start, stop in coverage]
-
-
-async def lock_channel(connection: Connection, channel_id: int) -> Locked | None:
-    """Hold the row until the transaction ends, so that two readers of one channel take turns.
-
-    None where it is not watched any more: live updates and a backfill know nothing of that.
-    """
-    row = await connection.fetchrow(
-        "SELECT username, tenant_id, coverage, newest_id, requested_from FROM channels"
-        " WHERE id = $1 AND status <> 'removed' FOR UPDATE",
-        channel_id,
-    )
-    if row is None:
-        return None
-    coverage = coverage_of(row["coverage"])
-    return Locked(row["username"], row["tenant_id"], coverage, row["newest_id"], row["requested_from"])
-
-
-async def record_reading(
-    connection: Connection,
-    channel_id: int,
-    *,
-    coverage: Coverage,
-    newest_id: int,
-    cursor_id: int | None,
-    captured: int,
-    last_post_at: datetime | None,
-    parsed_at: datetime | None = None,
-) -> None:
-    """Ledger and cursor move with the posts, in their transaction.
-
-    `parsed_at` is when posts came outside of a visit; a channel that was never visited is still to be.
-    """
-    await connection.execute(
-        "UPDATE channels SET coverage = $2, newest_id = greatest(newest_id, $3),"
-        " cursor_id = greatest(cursor_id, coalesce($4, 0)), captured = captured + $5,"
-        " last_post_at = greatest(last_post_at, $6),"
-        " last_parsed_at = CASE WHEN last_parsed_at IS NOT NULL THEN coalesce($7, last_parsed_at) END WHERE id = $1",
-        channel_id,
-        ranges_of(coverage),
-        newest_id,
-        cursor_id,
-        captured,
-        last_post_at,
-        parsed_at,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,11 +374,12 @@ class Channels:
     async def ledger(self, channel_id: int) -> LedgerState:
         statement = text(
             "SELECT newest_id, coalesce(requested_from, newest_id + 1) AS requested_from, coverage::text AS coverage,"
-            " captured FROM channels WHERE id = :id"
+            " captured, hidden_up_to FROM channels WHERE id = :id"
         )
         async with self._database.connect() as connection:
             row = (await connection.execute(statement, {"id": channel_id})).one()
-        return LedgerState(row.newest_id, row.requested_from, Coverage.parse(row.coverage), row.captured)
+        known = Coverage.parse(row.coverage), row.captured, row.hidden_up_to
+        return LedgerState(row.newest_id, row.requested_from, *known)
 
     async def last_id_before(self, channel_id: int, moment: datetime, *, up_to: int) -> int:
         """The newest stored post older than `moment`, of the ids up to one; 0 when there is none."""
@@ -457,11 +398,11 @@ class Channels:
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "status": status, "next": next_visit_at})
 
-    async def rename(self, channel_id: int, title: str, username: str | None) -> None:
+    async def rename(self, channel_id: int, title: str, username: str | None, *, protected: bool = False) -> None:
         """As Telegram says now; whoever had the name in our books has it no more."""
         others = text("UPDATE channels SET username = NULL WHERE lower(username) = lower(:name) AND id <> :id")
-        statement = text("UPDATE channels SET title = :title, username = :name WHERE id = :id")
-        values = {"id": channel_id, "title": title, "name": username}
+        statement = text("UPDATE channels SET title = :title, username = :name, protected = :protected WHERE id = :id")
+        values = {"id": channel_id, "title": title, "name": username, "protected": protected}
         async with self._database.begin() as connection:
             await connection.execute(others, {"id": channel_id, "name": username})
             await connection.execute(statement, values)
@@ -479,18 +420,14 @@ class Channels:
 
     async def begin(self, channel_id: int, message_id: int) -> None:
         """The first visit: ask for the history from this id on; the cursor starts right below it."""
-        statement = text(
-            "UPDATE channels SET requested_from = least(requested_from, :first),"
-            " cursor_id = greatest(cursor_id, :first - 1) WHERE id = :id"
-        )
+        statement = text(f"UPDATE channels SET {ASK_FROM}, cursor_id = greatest(cursor_id, :first - 1) WHERE id = :id")
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "first": message_id})
 
     async def request_from(self, channel_id: int, message_id: int, *, answers: datetime) -> None:
         """Ask for the history from this id on, which is what `answers` asked for. Who asked for more since stays."""
         statement = text(
-            "UPDATE channels SET requested_from = least(requested_from, :first),"
-            " history_from = nullif(history_from, :answers) WHERE id = :id"
+            f"UPDATE channels SET {ASK_FROM}, history_from = nullif(history_from, :answers) WHERE id = :id"
         )
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "first": message_id, "answers": answers})

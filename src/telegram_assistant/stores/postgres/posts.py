@@ -148,6 +148,7 @@ def details_of(post: Post) -> str:
         ("author_id", post.author_id),
         ("poll", post.poll),
         ("service", post.service),
+        ("protected", post.protected or None),
     )
     found = {name: part for name, part in parts if part is not None}
     return to_json(found) if found else "{}"

@@ -122,6 +122,12 @@ channels = Table(
     _time("history_from"),  # somebody asked for history from this moment on; gone once requested_from says it
     Column("coverage", INT8MULTIRANGE, nullable=False, server_default=text("'{}'")),
     Column("captured", BigInteger, nullable=False, server_default=text("0")),
+    # What a group hides: of each account the highest id that it is not shown, and the least of them. What was asked for
+    # of that is kept apart: requested_from begins above, until an account comes that is shown more.
+    Column("hidden", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("hidden_up_to", BigInteger, nullable=False, server_default=text("0")),
+    Column("hidden_asked", BigInteger),
+    Column("protected", Boolean, nullable=False, server_default=text("false")),  # its owner forbids to save its content
     _time("last_post_at"),
     _time("last_parsed_at"),
     _time("last_success_at"),

@@ -48,6 +48,8 @@ class Watched:
     last_error_at: datetime | None
     failures: int
     next_visit_at: datetime | None
+    hidden_up_to: int = 0  # a group shows our accounts nothing up to this id
+    protected: bool = False  # its owner forbids to save its content
 
     @property
     def shown(self) -> str:
