@@ -106,7 +106,7 @@ async def _recounted(
     Where ids are far apart, this is the only way to learn that nothing lies between them: there are too many to ask for
     one by one.
     """
-    last, known = page.ids[-1], len(page.ids)
+    last, known, requests = page.ids[-1], len(page.ids), 1
     await before_page()
     run = await source.page_before(peer, last + 1, known + 1)
     if run is None or not run.ids:
@@ -115,7 +115,7 @@ async def _recounted(
     if len(run.ids) == known and run.ids[0] > after_id:
         # The one more is missing: there is nothing below, or it was left out. A whole page of nothing tells.
         await before_page()
-        below = await source.page_before(peer, run.ids[0])
+        below, requests = await source.page_before(peer, run.ids[0]), 2
         if below is not None and not below.ids:
             proven = _shown(Coverage.of((1, last + 1)), page)
     posts = {post.message_id: post for post in (*run.posts, *page.posts) if post.message_id > after_id}
@@ -124,7 +124,7 @@ async def _recounted(
         posts=[posts[number] for number in sorted(posts)],
         proven=read.reading.proven.union(proven.subtract(Coverage.of_ids(run.unreadable))),
     )
-    return replace(read, reading=reading)
+    return replace(read, reading=reading, pages=read.pages + requests)
 
 
 def _shown(ids: Coverage, page: Page) -> Coverage:

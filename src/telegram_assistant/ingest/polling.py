@@ -28,6 +28,7 @@ from telegram_assistant.stores.postgres.rhythms import Habit, Planned, Rhythms
 HOUR = 3600.0
 LEARN_FROM = timedelta(days=60)  # older posts would weigh less than a quarter
 LEARN_ANEW = timedelta(days=1)  # when the history begins so much earlier than what was learned from
+LOOK_COSTS_AT_MOST = 3  # a page of what is recent, one that shows the end, one that counts
 SHARE = 0.8  # of what pacing allows: a look may need a second page, and holes are to be filled too
 
 log = get_logger(__name__)
@@ -87,9 +88,9 @@ class Polling:
         self._capacity = capacity
         self._first_price = first_price(rules.fixed)
 
-    async def plan(self, channel_id: int, now: datetime) -> Planned | None:
+    async def plan(self, channel_id: int, now: datetime, *, requests: int = 1) -> Planned | None:
         """When to look again at a channel that was just looked at; a first time, after the fixed interval."""
-        price = await self.count_look()
+        price = await self.count_look(requests)
         habit = await self._rhythms.habit(channel_id, since=now - LEARN_FROM)
         if habit is None:
             return None
@@ -122,10 +123,13 @@ class Polling:
             arrivals = await self._rhythms.arrivals(channel_id, now - LEARN_FROM)
         return observe(None, arrivals, now, since=begin, zone=zone), begin
 
-    async def count_look(self) -> float:
-        """A request was used; what the next one is worth."""
+    async def count_look(self, requests: int = 1) -> float:
+        """So many requests were used; what the next one is worth.
+
+        Many are posts to be fetched, sooner or later: only the first of them are the price of having looked.
+        """
         async with self._redis.pipeline(transaction=False) as pipe:
-            _ = pipe.incr(POLLING_LOOKS)
+            _ = pipe.incrby(POLLING_LOOKS, min(max(1, requests), LOOK_COSTS_AT_MOST))
             _ = pipe.get(POLLING_PRICE)
             _, kept = await pipe.execute()
         return self._decoded(kept).price

@@ -222,7 +222,7 @@ class Visitor:
 
     async def _succeeded(self, channel: Channel, mode: Mode, parsed: Parsed, began: datetime) -> None:
         now = self._clock()
-        planned = None if self._polling is None else await self._polling.plan(channel.id, now)
+        planned = None if self._polling is None else await self._polling.plan(channel.id, now, requests=parsed.pages)
         again = None if planned is None else planned.at
         if parsed.albums_open:
             # An album at the newest end may be growing: look again soon, not at the next tick.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from telegram_assistant.names import POLLING_LOOKS
 from telegram_simulator.faults import Fault
 
 pytestmark = pytest.mark.e2e
@@ -89,3 +90,20 @@ async def test_explain_says_why_then(town: Town, store: Store, machine: Machine)
     await machine.tga("channels", "remove", "@daily_news")
     gone = await machine.tga("channels", "explain", "@daily_news", code=1)
     assert "not watched any more: tga channels revive @daily_news" in gone
+
+
+@pytest.mark.parametrize("pages,requests", [("cut", 2), ("padded", 1)])
+async def test_n22_a_look_that_finds_nothing_is_counted_as_what_it_asked(
+    town: Town, store: Store, capture: Capture, pages: str, requests: int
+) -> None:
+    """Where Telegram shows the message before the page, one request tells that nothing is new."""
+    town.sim.pages = pages
+    news = town.open("daily_news", 40, over=timedelta(days=3))
+    await store.watch(news)
+    await capture.start(parser_scheduler_interval_sec=1800)
+    row = await store.until(lambda: planned(store, news), "the first visit")
+    asked, counted = len(town.asked("messages.getHistory", news)), int(await store.redis.get(POLLING_LOOKS))
+    await store.change("UPDATE channels SET next_visit_at = now()")
+    await store.until(lambda: planned(store, news, row.last_success_at + timedelta(microseconds=1)), "the next visit")
+    assert len(town.asked("messages.getHistory", news)) - asked == requests
+    assert int(await store.redis.get(POLLING_LOOKS)) - counted == requests
