@@ -67,6 +67,13 @@ class Stale:
 
 
 @dataclass(slots=True)
+class Try:
+    """What a block achieves; one that raises nothing may still say that it failed."""
+
+    error: str | None = None
+
+
+@dataclass(slots=True)
 class _Part:
     began: float  # when it was first heard of
     rule: Rule = field(default_factory=Rule)
@@ -121,12 +128,13 @@ class Freshness:
     @contextmanager
     def trying(
         self, kind: str, name: str, *, answered: Callable[[Exception], bool] = lambda _exc: False
-    ) -> Iterator[None]:
+    ) -> Iterator[Try]:
         """A try around a block. `answered`: whether what it raises shows that the part is well."""
+        attempt = Try()
         part, number = self._part(kind, name), next(self._numbers)
         began = part.flying[number] = part.tried_at = self._ticks()
         try:
-            yield
+            yield attempt
         except Exception as exc:
             if answered(exc):
                 self.succeeded(kind, name)
@@ -134,7 +142,10 @@ class Freshness:
                 self.failed(kind, name, exc, began=began)
             raise
         else:
-            self.succeeded(kind, name)
+            if attempt.error is None:
+                self.succeeded(kind, name)
+            else:
+                self.failed(kind, name, attempt.error, began=began)
         finally:
             part.flying.pop(number, None)
 

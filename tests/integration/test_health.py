@@ -163,7 +163,10 @@ async def test_a_role_says_how_it_is_doing(site: Site) -> None:
 
 async def test_a_part_that_does_not_work_is_told_and_is_no_503(site: Site) -> None:
     async def parser() -> dict[str, Any]:
-        return {"status": "degraded", "error": "3 of 40 channels are overdue"}
+        overdue = [{"channel": f"@late{HOSTILE}", "since": "2025-10-28T12:00:00+00:00", "error": None}]
+        channels = {"active": 40, "overdue": 3, "failing": 0, "dead": 0}
+        error = "3 of 40 channels are overdue"
+        return {"status": "degraded", "error": error, "overdue": overdue, "channels": channels}
 
     async def refused() -> None:
         raise ConnectionRefusedError("nobody is there")
@@ -176,6 +179,9 @@ async def test_a_part_that_does_not_work_is_told_and_is_no_503(site: Site) -> No
     page = await site.client.get("/")
     assert "3 of 40 channels are overdue" in page.text
     assert "All is well" not in page.text
+    assert "@late" in page.text
+    assert "and 2 more" in page.text
+    assert HOSTILE not in page.text
 
 
 async def test_what_is_tried_in_vain_is_not_well(site: Site) -> None:
@@ -202,12 +208,8 @@ async def test_what_is_tried_in_vain_is_not_well(site: Site) -> None:
 async def test_n32_an_object_store_that_hangs_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_module, "PROBE_SECONDS", 0.5)
 
-    async def hang(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-        while await reader.read(1024):
-            pass
-
-    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
-        endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as hangs:  # it accepts nothing, and so answers nothing
+        endpoint = f"http://127.0.0.1:{hangs.getsockname()[1]}"
         access = S3Access(endpoint=endpoint, region="us-east-1", access_key_id="a", secret_access_key="b")
         site.health.engines["media"] = MediaStore.open("s3://pictures", s3=access).answers
         brief = await site.json("/health")

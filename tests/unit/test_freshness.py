@@ -127,6 +127,12 @@ def test_a_refusal_is_an_answer(freshness: Freshness, ticks: Ticks) -> None:
     assert freshness.seconds_since_success("account", "a") == 7
 
 
+def test_a_block_may_say_that_it_failed(freshness: Freshness) -> None:
+    with freshness.trying("account", "a") as attempt:
+        attempt.error = "the model is away"
+    assert freshness.report()["account"]["Alice"]["error"] == "the model is away"
+
+
 def test_what_must_always_succeed_needs_no_try(freshness: Freshness, ticks: Ticks) -> None:
     freshness.watch("listener", "a", Rule(within=60.0, always=True))
     ticks.now += 61

@@ -27,6 +27,7 @@ from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.domain.events import Event
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
+from telegram_assistant.freshness import Freshness
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import STAGE_DURATION
 from telegram_assistant.names import stream
@@ -36,9 +37,14 @@ from telegram_assistant.tracing import TRACES
 BLOCK_MS = 1000  # shorter than the client's socket timeout
 NEWER_SECONDS = 60.0
 AWAY_SECONDS = 10.0
+PUT_OFF_SECONDS = 300.0  # who asks for more than this is not away: a budget is used up until midnight, say
 MOST_DELIVERIES = 4  # of an entry or event whose handling ends the process
 
 log = get_logger(__name__)
+
+
+class Away(Retry):
+    """Something that the stage needs does not answer: no event of it can be handled now."""
 
 
 class _Envelope(msgspec.Struct):
@@ -82,7 +88,9 @@ class Consumer:
         letters: Letters | None = None,
         steps: StepLog | None = None,
         patience: Patience | None = None,
+        freshness: Freshness | None = None,
     ) -> None:
+        self._freshness = freshness or Freshness()
         self._redis = redis
         self._stage = stage
         self._name = name
@@ -281,7 +289,9 @@ class Consumer:
         for start in range(0, len(events), self._stage.batch):
             chunk = events[start : start + self._stage.batch]
             began = time.perf_counter()
-            outcomes = await self._outcomes(name, chunk)
+            with self._freshness.trying("stage", self._stage.name) as attempt:
+                outcomes = await self._outcomes(name, chunk)
+                attempt.error = next((str(one) for one in outcomes if isinstance(one, Away)), None)
             seconds = time.perf_counter() - began
             STAGE_DURATION.labels(self._stage.name).observe(seconds)
             TRACES.batch(self._stage.name, name, chunk, outcomes, seconds)
@@ -307,7 +317,8 @@ class Consumer:
         except Retry as exc:
             if exc.own:
                 return [exc] if len(events) == 1 else await self._one_by_one(name, events)
-            away = Retry(str(exc), after=AWAY_SECONDS if exc.after is None else exc.after)
+            after = AWAY_SECONDS if exc.after is None else exc.after
+            away = Away(str(exc), after=after) if after < PUT_OFF_SECONDS else Retry(str(exc), after=after)
             away.__cause__ = exc.__cause__
             return [away] * len(events)
         except Exception as exc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -30,6 +30,7 @@ from telegram_assistant.crawl.reader import open_reader
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.crawl.rules_file import load_rules
 from telegram_assistant.domain.urls import NOBODY, Allowance
+from telegram_assistant.freshness import Rule
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.role import open_media_store, open_saver
@@ -90,6 +91,7 @@ STAND_BY_SECONDS = 5.0
 REEMBED_TTL = 300.0
 PATIENCE = 300.0  # seconds without progress after which a stage counts as stuck
 
+STAGE = Rule(within=200.0, what="has finished nothing", remedy="mend what the error says; it goes on by itself")
 SMALL = 4  # events at once where each takes long, so that several workers can share them
 
 
@@ -148,7 +150,13 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     patience = Patience.of(runtime.settings.worker_lease_sec)
     consumers = {
         stage.name: Consumer(
-            runtime.redis, stage, name=name, letters=stores.letters, steps=stores.steps, patience=patience
+            runtime.redis,
+            stage,
+            name=name,
+            letters=stores.letters,
+            steps=stores.steps,
+            patience=patience,
+            freshness=runtime.freshness,
         )
         for stage in _stages(handlers)
     }
@@ -183,6 +191,9 @@ async def start_worker(runtime: Runtime) -> Pipeline:
 def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVision, budget: ModelBudget) -> None:
     async def stages() -> dict[str, Any]:
         found = await observer.report()
+        for stage, one in found.items():
+            waits = one["behind"] + one["tried_again_later"]
+            runtime.freshness.watch("stage", stage, replace(STAGE, cost=f"{waits} entries of posts wait for it"))
         late = [stage for stage, one in found.items() if one["status"] != "ok"]
         error = f"behind for more than ten minutes: {', '.join(late)}" if late else None
         return {"status": "late" if late else "ok", "error": error, "stages": found}

@@ -30,19 +30,42 @@ DEMO = (
 )
 
 
+VERDICTS = {
+    "ok": "All is well.",
+    "degraded": "It works, but not all of it:",
+    "failing": "Something does not work:",
+}
+
+
 def status_page(details: dict[str, Any]) -> str:
     demo, well = details["demo"], details["status"] == "ok"
     title = f"Telegram Assistant{' (demo)' if demo else ''}"
-    verdict = "All is well." if well else "Something is wrong:"
+    verdict = VERDICTS.get(details["status"], VERDICTS["failing"])
     troubles = "".join(f"<li>{escape(trouble)}</li>" for trouble in details["troubles"])
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<meta http-equiv=refresh content=5><title>{title}</title><style>{STYLE}</style></head><body>"
         f"<h1>Telegram Assistant</h1>{DEMO if demo else ''}<p class={'ok' if well else 'bad'}>{verdict}</p>"
-        f"{f'<ul>{troubles}</ul>' if troubles else ''}{_capture(details.get('ledger'))}"
-        f"{_pipeline(details.get('pipeline'))}"
+        f"{f'<ul>{troubles}</ul>' if troubles else ''}{_overdue(details.get('parser'))}"
+        f"{_capture(details.get('ledger'))}{_pipeline(details.get('pipeline'))}"
         f"<h2>Parts</h2><table><tr><th>Part<th>State<th>Trouble</tr>{''.join(_parts(details))}</table>"
         "<p><a href=/health/details>details</a> · <a href=/metrics>metrics</a></p></body></html>"
+    )
+
+
+def _overdue(parser: dict[str, Any] | None) -> str:
+    """Channels that were not read by the time that was promised, those that wait longest first."""
+    if not parser or not parser.get("overdue"):
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(one['channel'])}<td>{escape(one['since'][:19].replace('T', ' '))}"
+        f"<td>{escape(one['error'] or 'it waits for its turn')}</tr>"
+        for one in parser["overdue"]
+    )
+    more = parser["channels"]["overdue"] - len(parser["overdue"])
+    return (
+        "<h2>Not read in time</h2><table><tr><th>Channel<th>Promised until (UTC)<th>Last error</tr>"
+        f"{rows}</table>{f'<p>and {more:,} more</p>' if more > 0 else ''}"
     )
 
 

@@ -26,6 +26,7 @@ from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.bus.waiting import WaitingRoom
 from telegram_assistant.domain.events import Event, MediaSettled, PostDeleted
 from telegram_assistant.errors import Reject, Retry, Skip
+from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, stream
 
 pytestmark = pytest.mark.integration
@@ -72,13 +73,20 @@ class Kept:
 
 @asynccontextmanager
 async def running(
-    redis: Redis, handler: Handler, kept: Kept | None = None, *, name: str = "one", attempts: int = 3, batch: int = 100
+    redis: Redis,
+    handler: Handler,
+    kept: Kept | None = None,
+    *,
+    name: str = "one",
+    attempts: int = 3,
+    batch: int = 100,
+    freshness: Freshness | None = None,
 ) -> AsyncIterator[Supervisor]:
     kept = kept or Kept()
     stage = Stage(
         name="stage", handlers={POSTS_DELETED: handler}, attempts=attempts, first_delay=0.01, batch=batch, concurrency=2
     )
-    consumer = Consumer(redis, stage, name=name, letters=kept, steps=kept, patience=QUICK)
+    consumer = Consumer(redis, stage, name=name, letters=kept, steps=kept, patience=QUICK, freshness=freshness)
     supervisor = Supervisor(first_delay=0.01)
     await supervisor.start("stage", consumer.run)
     try:
@@ -130,6 +138,34 @@ async def test_each_event_is_handled_published_and_acknowledged(redis: Redis) ->
     assert {(step.outcome, step.note) for step in kept.steps} == {("done", "went well")}
     assert len(kept.steps) == 250
     assert await redis.xinfo_consumers(stream(POSTS_DELETED), "stage") == []  # its name died with it
+
+
+async def test_a_stage_that_lacks_what_it_needs_is_told_and_one_bad_event_is_not(redis: Redis) -> None:
+    """G9: by what is achieved, so that a model that is down shows in minutes, and a dead link never does."""
+    later = 0.0
+    freshness = Freshness(lambda: time.monotonic() + later)
+    freshness.watch("stage", "stage", Rule(within=200.0))
+    away, seen = False, 0
+
+    async def handler(events: Sequence[PostDeleted]) -> list[Outcome]:
+        nonlocal seen
+        seen += 1
+        if away:
+            raise Retry("the model is away", after=0.05)
+        return [Retry("a server of strangers is down") for _ in events]
+
+    async with running(redis, handler, freshness=freshness):
+        await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
+        await until(lambda: seen >= 1)
+        await drained(redis)
+        later += 400
+        assert freshness.stale() == []
+        away, seen = True, 0
+        await Publisher(redis).publish(POSTS_DELETED, [deleted(2)])
+        await until(lambda: seen >= 3)
+        later += 201
+        await until(lambda: bool(freshness.stale()))
+        assert freshness.stale()[0].error == "the model is away"
 
 
 async def test_a_batch_is_whole_however_many_events_an_entry_holds(redis: Redis) -> None:
