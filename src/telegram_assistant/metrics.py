@@ -249,6 +249,7 @@ EXAMINED = Counter(
 ENGINE_LOSSES = Counter(
     "engine_data_lost_total", "Times that an engine was found without what it had held", ["engine"], registry=REGISTRY
 )
+FILES_LOST = Counter("media_files_lost_total", "Files that vanished from the media store", registry=REGISTRY)
 INDEX_REBUILD_REMAINING = Gauge(
     "index_rebuild_remaining_posts",
     "Posts to compare until a lost index is whole again; 0: none is lost",

@@ -14,7 +14,7 @@ from tests.chaos.provider import Provider
 from tests.e2e.conftest import Starter, Tga
 from tests.pipeline_state import held
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 WAITING = "SELECT count(*) FROM post_steps WHERE stage = 'tagging' AND outcome = 'waiting'"
 UNINDEXED = """
@@ -25,7 +25,7 @@ SELECT count(*) FROM posts p WHERE p.deleted_at IS NULL AND p.captured_at < $1 A
 
 
 async def until(what: str, true: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(600):
+    for _ in range(1200):
         if await true():
             return
         await asyncio.sleep(0.5)

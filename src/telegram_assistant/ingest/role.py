@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -29,6 +30,7 @@ from telegram_assistant.ingest.heartbeat import Heartbeat
 from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.live import LiveReaders
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
+from telegram_assistant.ingest.media_upkeep import MediaUpkeep
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.polling import Capacity, Polling, unlimited
 from telegram_assistant.ingest.relay import Relay
@@ -49,11 +51,13 @@ from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.clock import Horizon, StoredTimes
 from telegram_assistant.stores.postgres.comments import Comments
+from telegram_assistant.stores.postgres.evictions import Evictions
 from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.rhythms import Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
+from telegram_assistant.stores.postgres.upkeep import Upkeep
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0
@@ -260,6 +264,8 @@ async def start_ingest(runtime: Runtime) -> None:
         clock=clock,
         quotas=Storage(runtime.database, default_mb=settings.storage_quota_mb),
     )
+    here = store.shown if settings.media_url else f"{socket.gethostname()}:{store.shown}"
+    files = MediaUpkeep(Upkeep(runtime.database), Evictions(runtime.database), store, here)
     pressure = Pressure(runtime.redis, groups(), most_mb=settings.streams_max_mb)
     holes = Backfill(
         channels,
@@ -288,6 +294,7 @@ async def start_ingest(runtime: Runtime) -> None:
         ("clock", clocks.run),
         ("backfill", holes.run),
         ("media", media.run),
+        ("media_upkeep", files.run),
         ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock).run),
         ("audit", auditor.run),
         ("gauges", gauges.run),
@@ -297,6 +304,7 @@ async def start_ingest(runtime: Runtime) -> None:
     runtime.health.sections["parser"] = scheduler.report_parser
     runtime.health.sections["live"] = live.report
     runtime.health.sections["clock"] = clocks.report
+    runtime.health.sections["files"] = files.report
     runtime.health.sections["publishing"] = pressure.report
     runtime.health.sections["accounts"] = pool.report
     runtime.health.sections["ledger"] = gauges.report

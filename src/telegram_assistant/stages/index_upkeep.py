@@ -184,7 +184,7 @@ class IndexUpkeep:
 
     async def _compare_posts(self, turn: Turn[PassState]) -> None:
         posts = await self.steps.indexed_after(turn.state.after, limit=BATCH)
-        restored = await self.indexes.restore(posts)
+        restored = await self.indexes.restore(posts, outdated=bool(turn.state.why))
         INDEX_RESTORED.inc(restored)
         turn.state = msgspec.structs.replace(
             turn.state,

@@ -69,8 +69,9 @@ class Indexes:
         """Into the indexes, or out of them."""
         await self._write(entries, self._put_all)
 
-    async def restore(self, post_ids: Sequence[UUID]) -> int:
-        """Put in what should be in the indexes and is not; how many posts."""
+    async def restore(self, post_ids: Sequence[UUID], *, outdated: bool = True) -> int:
+        """Put in what should be in the indexes and is not; how many posts. `outdated`: what is of another text, too,
+        which it may well be while the event that tells of the new one is on its way."""
         entries = {id_: entry for id_, entry in (await self.entries.of(post_ids)).items() if not entry.deleted}
         missing: dict[UUID, Entry] = {}
         by_tenant = sorted(entries.values(), key=attrgetter("tenant_id"))
@@ -82,7 +83,7 @@ class Indexes:
             missing |= {
                 id_: entry
                 for id_, entry in found.items()
-                if hashes.get(id_) != text_hash(entry.text) or id_ not in nodes
+                if id_ not in hashes or id_ not in nodes or (outdated and hashes[id_] != text_hash(entry.text))
             }
         await self.put(missing)
         return len(missing)

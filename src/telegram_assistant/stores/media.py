@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, S3Config
 
 INCOMING = "incoming"  # what has no SHA-256 yet
+MARK = "mark"  # the one object that is no file of a post
 PART = 5 * 1024 * 1024  # S3 accepts no smaller parts, and all of one are in memory
 READ_PIECE = 256 * 1024
 REQUEST_SECONDS = 60
@@ -129,6 +130,17 @@ class MediaStore:
 
     async def exists(self, key: str) -> bool:
         return await self.size_of(key) is not None
+
+    async def mark(self) -> str | None:
+        """What tells this store from any other, as `set_mark` wrote it; None: it was not marked, or was emptied."""
+        try:
+            return b"".join([piece async for piece in self.stream(MARK)]).decode(errors="replace")
+        except Skip:
+            return None
+
+    async def set_mark(self, mark: str) -> None:
+        with self._translated("write to"):
+            await obstore.put_async(self._store, MARK, mark.encode(), use_multipart=False)
 
     async def delete(self, key: str) -> None:
         """Nothing happens where it is gone already."""

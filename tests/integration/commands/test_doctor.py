@@ -253,6 +253,7 @@ def test_an_index_that_a_stranger_holds(tmp_path: Path) -> None:
     assert owner("graph", tmp_path, running=False).level is Level.OK
 
 
+@pytest.mark.usefixtures("account")
 async def test_n14_indexes_that_are_not_those_that_postgres_knows(tga: Tga, home: Path, database: AsyncEngine) -> None:
     place = place_of_indexes(Settings(), home)
     state = {"vectors": {SYSTEM_TENANT: "ours"}, "graph": "ours too", "place": place}

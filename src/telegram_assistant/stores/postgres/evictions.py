@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.stores.postgres.database import as_tenant
 
 REASON = "nobody opened it for long, so it was removed to save room; it can be fetched again"
+LOST = "it vanished from the media store; where Telegram still has it, it is fetched again"
 
 # A post that Telegram still has: not deleted, in a channel that we read.
 _FETCHABLE = """
@@ -30,6 +31,20 @@ _AGAIN = """
 SELECT m.post_id, m.position FROM post_media m JOIN posts p ON p.id = m.post_id JOIN channels c ON c.id = p.channel_id
 WHERE m.sha256 = :sha256 AND m.status = 'evicted' AND m.file_id IS NOT NULL AND p.deleted_at IS NULL
   AND c.status IN ('active', 'linked') ORDER BY p.posted_at DESC LIMIT 1
+"""
+_LOST = """
+UPDATE media_objects SET evicted_at = now() WHERE sha256 = ANY(:hashes) AND evicted_at IS NULL RETURNING sha256
+"""
+_LOST_OF_POSTS = """
+UPDATE post_media SET status = 'evicted', reason = :reason WHERE sha256 = ANY(:hashes) AND status = 'stored'
+"""
+_FETCH_LOST = """
+UPDATE post_media m SET status = 'pending', attempts = 0, reason = NULL, next_attempt_at = now() FROM (
+  SELECT DISTINCT ON (m.sha256) m.post_id, m.position FROM post_media m JOIN posts p ON p.id = m.post_id
+  JOIN channels c ON c.id = p.channel_id
+  WHERE m.sha256 = ANY(:hashes) AND m.status = 'evicted' AND m.file_id IS NOT NULL AND p.deleted_at IS NULL
+    AND c.status IN ('active', 'linked') ORDER BY m.sha256, p.posted_at DESC) one
+WHERE m.post_id = one.post_id AND m.position = one.position
 """
 _EVICTED = """
 SELECT DISTINCT ON (o.evicted_at, o.sha256) o.sha256, o.size, o.evicted_at, m.post_id, m.status, m.kind, m.name, c.title
@@ -103,6 +118,25 @@ class Evictions:
         async with self._database.begin() as connection:
             await connection.execute(statement, {"post": row.post_id, "position": row.position})
         return True
+
+    async def kept_after(self, sha256: str, *, limit: int) -> list[tuple[str, str]]:
+        """Files that should be in the store, with their keys, in the order of their hashes."""
+        statement = text(
+            "SELECT sha256, storage_key FROM media_objects WHERE sha256 > :after AND evicted_at IS NULL"
+            " ORDER BY sha256 LIMIT :limit"
+        )
+        async with self._database.connect() as connection:
+            rows = await connection.execute(statement, {"after": sha256, "limit": limit})
+            return [(row.sha256, row.storage_key) for row in rows]
+
+    async def lost(self, hashes: Sequence[str]) -> int:
+        """Their bytes are gone. One post that Telegram still has fetches each for all; how many are on their way."""
+        async with self._database.begin() as connection:
+            # Without those that are given up at this moment.
+            found = (await connection.execute(text(_LOST), {"hashes": list(hashes)})).scalars()
+            values = {"hashes": list(found), "reason": LOST}
+            await connection.execute(text(_LOST_OF_POSTS), values)
+            return int((await connection.execute(text(_FETCH_LOST), {"hashes": values["hashes"]})).rowcount)
 
     async def of_tenant(self, tenant_id: UUID, *, limit: int) -> list[Evicted]:
         """The newest first."""
