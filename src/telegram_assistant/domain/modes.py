@@ -1,7 +1,8 @@
-"""How a visit to a channel is labelled: historical or incremental, and why (SPEC 1.1-1.3).
+"""How a channel is visited: historical or incremental, and why (SPEC 1.1-1.3).
 
-The mode is a label for logs and metrics. It never bounds what is read: a channel that was down for a week is read
-from where its ledger ends, whatever the mode. Only a first visit has a look-back of its own.
+An incremental visit reads on from the cursor, with an overlap of minutes; a historical one reads the last day again as
+well. Neither bounds what is read: a channel that was down for a week is read from where its ledger ends. Only a first
+visit begins with its look-back.
 """
 
 from __future__ import annotations

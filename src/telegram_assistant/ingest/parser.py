@@ -95,7 +95,7 @@ class ChannelParser:
         told = CaughtUp()
         if self._catch_up is not None:
             told = await self._catch_up(channel, source, peer, before_page=before_page)
-        since, window = await self._since(channel)
+        since, window = await self._since(channel, mode)
         if channel.requested_from is None:
             after_id = await self._begin(channel, source, peer, since)
         else:
@@ -146,9 +146,10 @@ class ChannelParser:
         saved.add(again)
         return True
 
-    async def _since(self, channel: Channel) -> tuple[datetime, Window | None]:
+    async def _since(self, channel: Channel, mode: Mode) -> tuple[datetime, Window | None]:
         """From when on this visit reads: a first one looks back a day, later ones overlap with what was read.
 
+        A historical visit reads all of the last day again (SPEC 1.1), and more where nothing was read for longer.
         When it is time to look at older posts again for counters, edits and deletions, the overlap is that much wider.
         A parse that did not finish left its high-water mark, and is resumed there (SPEC 2.2).
         """
@@ -160,6 +161,8 @@ class ChannelParser:
             return high_water_mark, None
         stats = await self._statistics.of(channel.id)
         since = channel.last_post_at - overlap(stats.p95 if stats else None, adaptive=self._adaptive)
+        if mode is Mode.HISTORICAL:
+            since = min(since, first_visit_since(now, self._first_visit_hours))
         window = due_window(channel.refreshed, now)
         return (since if window is None else min(since, now - window.age)), window
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.modes import Mode
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Post
+from telegram_assistant.domain.refresh import WINDOWS
 from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.saver import Reading, Saver
@@ -72,13 +74,17 @@ class Desk:
         assert row is not None
         return row
 
-    async def visit(self) -> Parsed:
+    async def visit(self, mode: Mode = Mode.INCREMENTAL) -> Parsed:
         async def nothing() -> None:
             pass
 
-        return await self.parser.parse(
-            await self.row(), self.source, Peer(NEWS, 11), Mode.INCREMENTAL, before_page=nothing
-        )
+        return await self.parser.parse(await self.row(), self.source, Peer(NEWS, 11), mode, before_page=nothing)
+
+    async def nothing_due(self) -> None:
+        """No window of older posts waits to be read again."""
+        marks = {window.name: datetime.now(UTC).isoformat() for window in WINDOWS}
+        async with self.database.begin() as connection:
+            await connection.execute(text("UPDATE channels SET refreshed = :marks"), {"marks": json.dumps(marks)})
 
     async def states(self) -> dict[int, bool]:
         """Which posts are stored, and whether they are there still."""
@@ -125,6 +131,18 @@ async def test_a_late_post_in_a_proven_range_is_stored_and_counted(desk: Desk) -
     assert (ledger.captured, ledger.empty, ledger.unknown) == (30, 0, 0)
     assert (await desk.visit()).new == 0
     assert late_posts() == before + 3, "once"
+
+
+async def test_spec_1_1_and_1_2_a_historical_visit_reads_the_last_day_an_incremental_one_the_end(desk: Desk) -> None:
+    await desk.visit()  # which clears its high-water mark
+    await desk.nothing_due()
+    changed = (2, 15, 29)  # 24, 21 and 19 hours old
+    for number in changed:
+        desk.world.edit(desk.news, number, f"changed {number}")
+    assert (await desk.visit(Mode.INCREMENTAL)).edited == 0
+    assert (await desk.visit(Mode.HISTORICAL)).edited == len(changed)
+    ledger = await desk.channels.ledger(NEWS)
+    assert (ledger.captured, ledger.unknown) == (27, 0)
 
 
 async def test_a_new_post_at_the_end_is_not_late(desk: Desk) -> None:
