@@ -88,7 +88,9 @@ class Bench:
         statistics = Statistics(
             self._engines.redis, Intervals(self._engines.database), window=window, clock=self._clock
         )
-        watch = SilenceWatch(Channels(self._engines.database), statistics, self._engines.redis, clock=self._clock)
+        watch = SilenceWatch(
+            Channels(self._engines.database), statistics, self._engines.redis, owner="bench", clock=self._clock
+        )
         async with raw_transaction(self._engines.database) as connection:
             await connection.execute("UPDATE channels SET intervals = NULL")
         await self._calm()

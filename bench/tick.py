@@ -103,7 +103,7 @@ class Clockwork:
         statistics = Statistics(
             engines.redis, Intervals(engines.database), window=timedelta(days=14), clock=lambda: NOW
         )
-        silence = SilenceWatch(self._channels, statistics, engines.redis, clock=lambda: NOW)
+        silence = SilenceWatch(self._channels, statistics, engines.redis, owner="bench", clock=lambda: NOW)
         self._scheduler = Scheduler(
             self._channels,
             engines.redis,

@@ -91,7 +91,7 @@ class Newsdesk:
         parser = ChannelParser(self.channels, saver, engines.redis, statistics, clock=clock)
         rules = VisitRules(retry_max=1)
         self._visitor = Visitor(self.channels, parser, accounts, owner="bench", rules=rules, clock=clock)
-        self._silence = SilenceWatch(self.channels, statistics, engines.redis, clock=clock)
+        self._silence = SilenceWatch(self.channels, statistics, engines.redis, owner="bench", clock=clock)
         filler = HoleFiller(self.channels, saver, clock=clock)
         self._backfill = Backfill(self.channels, filler, accounts, engines.redis, owner="bench")
         audits = Audits(engines.database)

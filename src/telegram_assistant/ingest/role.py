@@ -237,7 +237,7 @@ async def start_ingest(runtime: Runtime) -> None:
     polling = _polling(runtime)
     visitor = _visitor(runtime, channels, parser, pool, polling)
     adaptive = settings.feature_adaptive_thresholds_enabled
-    silence = SilenceWatch(channels, statistics, runtime.redis, clock=clock, adaptive=adaptive)
+    silence = SilenceWatch(channels, statistics, runtime.redis, owner=owner, clock=clock, adaptive=adaptive)
     scheduler = Scheduler(
         channels,
         runtime.redis,

@@ -1,4 +1,4 @@
-"""Silence (SPEC 3.2-3.6): a channel that is quiet for longer than usual is looked at at once.
+"""Silence (SPEC 3.2-3.6): a channel that is quiet for longer than usual is looked at at once, under its backfill lock.
 
 Silence is no gap. What the look proves decides: the channel is silent, or there was something, and now it is here.
 Only what an earlier visit should have seen is called a hole.
@@ -15,10 +15,12 @@ from zoneinfo import ZoneInfo
 from redis.asyncio import Redis
 
 from telegram_assistant.domain.thresholds import GapReport, backfill_window_start, report_gap
+from telegram_assistant.ingest.backfill import LOCK_TTL
+from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import BACKFILL_JOBS, CHANNEL_GAP, MISSING_DURATION, SILENCE_LOOKS, THRESHOLD
-from telegram_assistant.names import backfill_job
+from telegram_assistant.names import backfill_job, backfill_lock
 from telegram_assistant.stores.postgres.channels import Channels, Quiet
 
 JOB_TTL = timedelta(days=1)
@@ -35,6 +37,7 @@ class Look:
     asked_at: datetime
     last_post_at: datetime
     visited_at: datetime | None  # with success
+    lock: Lock  # nobody else backfills the channel meanwhile
 
 
 class SilenceWatch:
@@ -46,9 +49,11 @@ class SilenceWatch:
         statistics: Statistics,
         redis: Redis,
         *,
+        owner: str,
         clock: Callable[[], datetime],
         adaptive: bool = True,
     ) -> None:
+        self._owner = owner
         self._channels = channels
         self._statistics = statistics
         self._redis = redis
@@ -63,7 +68,7 @@ class SilenceWatch:
         await self._statistics.renew()
         quiet = await self._channels.newest_posts()
         stats = await self._statistics.of_many([channel.id for channel in quiet])
-        longest, looked = timedelta(0), 0
+        longest, looked, exceeded = timedelta(0), 0, 0
         for place, channel in enumerate(quiet):
             if place % PIECE == 0:
                 await asyncio.sleep(0)  # a hundred thousand channels take a second: others want to go on
@@ -79,9 +84,11 @@ class SilenceWatch:
             THRESHOLD.labels(channel.id).set(report.threshold.total_seconds())
             CHANNEL_GAP.labels(channel.id).set(report.gap.total_seconds())
             if report.exceeded:
+                exceeded += 1
                 longest = max(longest, report.gap)
                 looked += await self._look(channel, report, now)
         MISSING_DURATION.set(longest.total_seconds())
+        log.info("adaptive thresholds", channels=len(quiet), measured=len(stats), exceeded=exceeded, looked_at=looked)
         return looked
 
     async def _look(self, channel: Quiet, report: GapReport, now: datetime) -> bool:
@@ -92,11 +99,16 @@ class SilenceWatch:
         asked, at = self._asked.get(channel.id, ("", now))
         if asked == job and now - at < JOB_TTL:
             return False  # most silent channels stay silent: Redis need not be asked about each with every tick
+        loop = asyncio.get_running_loop()
+        lock = Lock(self._redis, backfill_lock(channel.id), self._owner, ttl=LOCK_TTL, monotonic=loop.time)
+        if not await lock.hold():
+            return False  # a backfill is at it: what it leaves silent is looked at afterwards
         self._asked[channel.id] = (job, now)
         if not await self._redis.set(job, "1", nx=True, ex=JOB_TTL):
+            await lock.release()
             return False
         log.info(
-            "silence",
+            "adaptive threshold exceeded",
             channel=channel.shown,
             gap=round(report.gap.total_seconds()),
             threshold=round(report.threshold.total_seconds()),
@@ -104,7 +116,7 @@ class SilenceWatch:
         )
         BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
         await self._channels.make_due(now, channel.id)
-        self._looks[channel.id] = Look(now, channel.last_post_at, channel.last_success_at)
+        self._looks[channel.id] = Look(now, channel.last_post_at, channel.last_success_at, lock)
         return True
 
     async def _conclude(self, channel: Quiet) -> None:
@@ -116,6 +128,7 @@ class SilenceWatch:
             if at is not None and at > look.asked_at:
                 BACKFILL_JOBS.labels(channel.id, status).inc()
                 del self._looks[channel.id]
+                await look.lock.release()
                 if status == "completed":
                     outcome = await self._shown(channel, look)
                     SILENCE_LOOKS.labels(outcome).inc()

@@ -10,10 +10,14 @@ import msgspec
 from redis.asyncio import Redis
 
 from telegram_assistant.domain.statistics import IntervalStats
+from telegram_assistant.log import get_logger
 from telegram_assistant.names import interarrival_stats
 from telegram_assistant.stores.postgres.intervals import Intervals
 
 TTL = timedelta(hours=1)
+SHOWN = 10  # channels that a line of the log names
+
+log = get_logger(__name__)
 
 
 class Statistics:
@@ -60,6 +64,7 @@ class Statistics:
         renewed = await self._intervals.renew(now, now - self._window)
         if renewed:
             await self._redis.delete(*(interarrival_stats(channel_id) for channel_id in renewed))
+            log.info("interarrival stats", channels=len(renewed), among_them=sorted(renewed)[:SHOWN])
         return len(renewed)
 
     async def posted_between(self, channel_id: int, after: datetime, until: datetime) -> bool:

@@ -182,7 +182,9 @@ async def test_spec_3_1_a_locked_table_or_row_holds_up_no_tick(database: AsyncEn
 
 
 async def look(database: AsyncEngine, redis: Redis, now: datetime, *, adaptive: bool = True) -> int:
-    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, clock=lambda: now, adaptive=adaptive)
+    watch = SilenceWatch(
+        Channels(database), statistics(database, redis), redis, owner="test", clock=lambda: now, adaptive=adaptive
+    )
     return await watch.check()
 
 
@@ -209,6 +211,36 @@ async def test_spec_3_4_unusual_silence_is_looked_at_once_per_window(database: A
     job = f"backfill_job:61:{NOW.isoformat()}"
     assert await redis.get(job) == "1"
     assert 86390 < await redis.ttl(job) <= 86400
+    assert await redis.get("lock:backfill:61") == "test"
+    assert 3590 < await redis.ttl("lock:backfill:61") <= 3600
+
+
+async def test_spec_3_4_a_gap_starts_a_backfill_under_the_lock_of_3_6(database: AsyncEngine, redis: Redis) -> None:
+    await add_channel(database, 69, every(10, 50))
+    moment = [NOW + timedelta(hours=2)]
+    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, owner="test", clock=lambda: moment[0])
+    await redis.set("lock:backfill:69", "another", ex=3600)
+    assert await watch.check() == 0, "another process backfills it"
+    assert await due(database) == []
+    await redis.delete("lock:backfill:69")
+    assert await watch.check() == 1
+    assert await due(database) == [69]
+    assert await redis.get("lock:backfill:69") == "test"
+    await visited(database, 69, moment[0] + timedelta(seconds=5))
+    moment[0] += timedelta(minutes=5)
+    assert await watch.check() == 0
+    assert await redis.get("lock:backfill:69") is None, "it is done"
+
+
+async def test_the_log_speaks_of_statistics_and_thresholds(database: AsyncEngine, redis: Redis) -> None:
+    """As operators look for them (seed 004)."""
+    await add_channel(database, 70, every(10, 50))
+    with capture_logs() as logs:
+        await look(database, redis, NOW + timedelta(minutes=40))
+    told = [line["event"] for line in logs]
+    assert "interarrival stats" in told
+    assert "adaptive threshold exceeded" in told
+    assert "adaptive thresholds" in told
 
 
 async def test_spec_3_2_fixed_hour_without_the_feature_or_data(database: AsyncEngine, redis: Redis) -> None:
@@ -235,7 +267,7 @@ async def test_spec_3_3_the_channels_own_zone_counts(database: AsyncEngine, redi
 async def test_spec_3_6_a_look_is_counted_when_it_is_over(database: AsyncEngine, redis: Redis) -> None:
     await add_channel(database, 66, every(10, 5))
     moment = [NOW + timedelta(hours=2)]
-    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, clock=lambda: moment[0])
+    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, owner="test", clock=lambda: moment[0])
     assert await watch.check() == 1
     jobs = {
         status: ("backfill_jobs_total", {"channel_id": "66", "status": status}) for status in ("enqueued", "completed")
@@ -278,7 +310,7 @@ async def test_spec_3_4_what_a_look_proves_decides_not_the_silence(
     await add_channel(database, 67, every(10, 50))
     await visited(database, 67, NOW + timedelta(minutes=110))
     moment = [NOW + timedelta(minutes=120)]
-    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, clock=lambda: moment[0])
+    watch = SilenceWatch(Channels(database), statistics(database, redis), redis, owner="test", clock=lambda: moment[0])
     before = looks()
     assert await watch.check() == 1
     assert looks() == before, "nobody has looked yet"
@@ -299,7 +331,7 @@ async def test_spec_3_4_a_gap_is_logged_with_its_quiet_hours(database: AsyncEngi
     await add_channel(database, 68, every(10, 50))
     with capture_logs() as logs:
         await look(database, redis, NOW + timedelta(days=3))  # Saturday
-    (line,) = [entry for entry in logs if entry["event"] == "silence"]
+    (line,) = [entry for entry in logs if entry["event"] == "adaptive threshold exceeded"]
     assert (line["channel"], line["quiet_hours"]) == ("channel 68", "weekend")
     assert (line["gap"], line["threshold"]) == (3 * 86400, 1800 * 1.8)
 

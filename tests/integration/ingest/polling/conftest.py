@@ -110,7 +110,7 @@ class Newsroom:
 
     def scheduler(self, polling: Polling | None) -> Scheduler:
         statistics = Statistics(self.redis, Intervals(self.database), window=timedelta(days=14), clock=self.clock)
-        silence = SilenceWatch(self.channels, statistics, self.redis, clock=self.clock)
+        silence = SilenceWatch(self.channels, statistics, self.redis, owner=OWNER, clock=self.clock)
         return Scheduler(
             self.channels,
             self.redis,
