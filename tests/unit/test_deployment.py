@@ -59,6 +59,13 @@ def our_services() -> dict[str, dict[str, Any]]:
 # The image
 
 
+def test_services_answer_to_the_names_that_operators_know() -> None:
+    """SPEC 1 and the seeds: `telethon-ingest` on port 8011, and `redis`."""
+    names = {"ingest": "telethon-ingest", "valkey": "redis"}
+    for service, name in names.items():
+        assert name in SERVICES[service]["networks"]["default"]["aliases"]
+
+
 def test_the_image_is_pinned_and_small() -> None:
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
     assert len(bases) == 2, "what builds is not in what runs"

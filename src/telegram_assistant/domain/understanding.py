@@ -86,6 +86,10 @@ class Seen:
     usage: Usage = Usage()
 
     @property
+    def tokens_used(self) -> int:
+        return self.usage.tokens_in + self.usage.tokens_out
+
+    @property
     def words(self) -> str:
         """What there is to tag, embed and search."""
         parts = (self.description, self.ocr.text if self.ocr else "")

@@ -306,6 +306,17 @@ async def test_a_model_that_is_away_means_later_and_what_it_cannot_see_is_left_o
     assert (await eyes.findings(one))[0]["seen"] is True
 
 
+async def test_spec_4_3_a_result_says_how_many_tokens_it_took(eyes: Eyes) -> None:
+    desk, one = eyes.desk, photo(1)
+    await desk.save(one)
+    sha256 = await desk.store(one, clouds(1))
+    painter = Painter()
+    await eyes.look(await desk.told(MEDIA_SETTLED), eyes.vision(painter))
+    [(kept,)] = await desk.rows("SELECT data->>'tokens_used' FROM picture_results")
+    seen = (await desk.pictures.of([sha256], painter.identity))[sha256]
+    assert int(kept) == seen.tokens_used == seen.usage.tokens_in + seen.usage.tokens_out > 0
+
+
 async def test_what_only_calls_itself_a_picture_is_left_out(eyes: Eyes) -> None:
     """G6."""
     one = photo(1)

@@ -81,13 +81,16 @@ class SeenOut(FromValue):
 
     classification: str
     description: str
+    is_meme: bool
     labels: list[str]
     objects: list[str]
+    scene: str
     ocr: OcrOut | None
     nsfw_score: float | None
     dominant_colors: list[str]
     provider: str
     model: str
+    tokens_used: int
 
 
 class FileOut(FromValue):

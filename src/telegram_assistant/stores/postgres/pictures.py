@@ -81,7 +81,8 @@ class Pictures:
             "fingerprint": as_jsonb(fingerprint) if fingerprint else None,
             "bands": list(bands(fingerprint.phash)) if fingerprint and not fingerprint.plain else [],
             "shared": shared,
-            "data": as_jsonb(seen),
+            # SPEC 8 has it among the others; reading takes it from `usage`.
+            "data": as_jsonb({**msgspec.to_builtins(seen), "tokens_used": seen.tokens_used}),
         }
         async with self._database.begin() as connection:
             await connection.execute(text(_PUT), values)
