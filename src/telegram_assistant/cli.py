@@ -16,6 +16,7 @@ from telegram_assistant.commands.doctor import doctor
 from telegram_assistant.commands.explain import explain_channel
 from telegram_assistant.commands.mcp import mcp
 from telegram_assistant.commands.reindex import reindex
+from telegram_assistant.commands.retag import retag
 from telegram_assistant.commands.search import WITH_MINUS, ask, search
 from telegram_assistant.commands.simulate import simulate
 from telegram_assistant.commands.spend import spend
@@ -83,6 +84,7 @@ app.add_typer(access.tenants, name="tenants")
 app.add_typer(access.users, name="users")
 app.add_typer(access.keys, name="keys")
 app.command(epilog="Example: tga trace https://t.me/durov/42")(trace)
+app.command(epilog="Example: tga retag https://t.me/durov/42")(retag)
 app.command(context_settings=WITH_MINUS, epilog='Example: tga search "нефть -газ has:photo after:7d"')(search)
 app.command(epilog='Example: tga ask "Кто выиграл Кубок России?"')(ask)
 app.command(epilog="Example: tga trends --now")(trends)

@@ -22,6 +22,7 @@ from telegram_assistant.names import (
     POSTS_ENRICHED,
     POSTS_INDEXED,
     POSTS_PARSED,
+    POSTS_RETAG,
     POSTS_TAGGED,
     POSTS_VISION_ANALYZED,
 )
@@ -34,6 +35,7 @@ EVENTS: dict[str, type[Event]] = {
     ALBUMS_PARSED: events.AlbumParsed,
     MEDIA_SETTLED: events.MediaSettled,
     POSTS_VISION_ANALYZED: events.PostVisionAnalyzed,
+    POSTS_RETAG: events.PostRetag,
     POSTS_TAGGED: events.PostTagged,
     POSTS_CRAWL: events.PostCrawl,
     POSTS_ENRICHED: events.PostEnriched,

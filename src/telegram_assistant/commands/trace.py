@@ -42,7 +42,7 @@ def trace(
 
 
 async def _steps(runtime: Runtime, reference: str) -> list[Recorded]:
-    found = await _post(runtime, reference)
+    found = await find_post(runtime, reference)
     async with runtime.database.connect() as connection:
         steps = await path_of(connection, found)
     if not steps:
@@ -50,7 +50,8 @@ async def _steps(runtime: Runtime, reference: str) -> list[Recorded]:
     return steps
 
 
-async def _post(runtime: Runtime, reference: str) -> UUID:
+async def find_post(runtime: Runtime, reference: str) -> UUID:
+    """The id of the post that a link or an id names, stored or not."""
     try:
         return UUID(reference)
     except ValueError:

@@ -105,6 +105,16 @@ class PostVisionAnalyzed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PostRetag(Event):
+    """`posts.retag`: somebody wants a post tagged again."""
+
+    tenant_id: UUID
+    channel_id: int
+    post_id: UUID
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PostTagged(Event):
     """`posts.tagged`: what a model made of the words of a post."""
 

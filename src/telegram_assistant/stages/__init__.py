@@ -19,6 +19,7 @@ from telegram_assistant.names import (
     POSTS_ENRICHED,
     POSTS_INDEXED,
     POSTS_PARSED,
+    POSTS_RETAG,
     POSTS_TAGGED,
     POSTS_VISION_ANALYZED,
     RETAGGING,
@@ -74,7 +75,14 @@ PIPELINE = (
         "looks at pictures, once per file",
         also_reads=(MEDIA_SETTLED,),  # a post is saved before its files are there
     ),
-    Row("4.4", RETAGGING, (POSTS_VISION_ANALYZED,), (POSTS_TAGGED,), "tags again, knowing what vision saw"),
+    Row(
+        "4.4",
+        RETAGGING,
+        (POSTS_VISION_ANALYZED,),
+        (POSTS_TAGGED,),
+        "tags again, knowing what vision saw",
+        also_reads=(POSTS_RETAG,),  # when somebody asks for it
+    ),
     Row("4.5", TAGGING, (POSTS_PARSED,), (POSTS_TAGGED,), "tags, topics and entities"),
     Row("4.6", TAG_PERSISTENCE, (POSTS_TAGGED,), (), "saves tags"),
     Row(

@@ -48,6 +48,7 @@ from telegram_assistant.names import (
     POSTS_DELETED,
     POSTS_ENRICHED,
     POSTS_PARSED,
+    POSTS_RETAG,
     POSTS_TAGGED,
     POSTS_VISION_ANALYZED,
     REEMBED_LOCK,
@@ -296,6 +297,7 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
         TAGGING: {POSTS_PARSED: partial(tag_posts, tagging=tagging)},
         RETAGGING: {
             POSTS_VISION_ANALYZED: partial(retag_posts, tagging=tagging, materials=materials, seen=seen),
+            POSTS_RETAG: partial(retag_posts, tagging=tagging, materials=materials, seen=seen),
         },
         TAG_PERSISTENCE: {POSTS_TAGGED: partial(save_tags, enrichments=stores.enrichments)},
         CRAWL_TRIGGER: {

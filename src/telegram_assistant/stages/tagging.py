@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from uuid import UUID, uuid4
 
 from telegram_assistant.ai.abilities import Tagger
 from telegram_assistant.ai.spend import paid_by
+from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome, each
-from telegram_assistant.domain.events import PostParsed, PostTagged, PostVisionAnalyzed, Trigger
+from telegram_assistant.domain.events import PostParsed, PostRetag, PostTagged, PostVisionAnalyzed, Trigger
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.errors import Skip
-from telegram_assistant.names import POSTS_TAGGED
+from telegram_assistant.names import POSTS_RETAG, POSTS_TAGGED
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.materials import Materials
@@ -51,28 +53,52 @@ async def tag_posts(events: Sequence[PostParsed], *, tagging: Tagging) -> list[O
 
 
 async def retag_posts(
-    events: Sequence[PostVisionAnalyzed], *, tagging: Tagging, materials: Materials, seen: SeenWords
+    events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, materials: Materials, seen: SeenWords
 ) -> list[Outcome]:
-    """Only where vision read something that the tags do not know of."""
+    """Where vision read something that the tags do not know of, or where somebody asked for it."""
     posts = await materials.of([event.post_id for event in events])
     words = await seen.of(list(posts.values()))
     payers = await tagging.budgets.watchers({post.channel_id for post in posts.values()})
 
-    async def one(event: PostVisionAnalyzed) -> Done:
+    async def one(event: PostVisionAnalyzed | PostRetag) -> Done:
         post = posts.get(event.post_id)
         if post is None or post.deleted:
             raise Skip("the post is gone")
         if post.content_hash != event.content_hash:
             raise Skip("the post was edited meanwhile, and comes again")
         read = words.get(post.post_id, "")
-        if not read:
+        trigger = Trigger.MANUAL if isinstance(event, PostRetag) else Trigger.VISION_RETAG
+        if not read and trigger is Trigger.VISION_RETAG:
             raise Skip("vision added no words")
         with paid_by(payers[post.channel_id]):
             found = await tagging.tagger.tag(post.text, read)
         note = ", ".join(found.tags) or "no tags"
-        return Done((_event(event, found, tagging, Trigger.VISION_RETAG, post.urls),), note=note)
+        return Done((_event(event, found, tagging, trigger, post.urls),), note=note)
 
     return await each(events, one, at_once=tagging.at_once)
+
+
+async def ask_retag(
+    publisher: Publisher, materials: Materials, post_ids: Sequence[UUID], clock: Callable[[], datetime]
+) -> list[UUID]:
+    """Have stored posts tagged again, as they are now; which of them are there."""
+    posts = [post for post in (await materials.of(post_ids)).values() if not post.deleted]
+    now = clock()
+    events = [
+        PostRetag(
+            trace_id=uuid4().hex,
+            occurred_at=now,
+            idempotency_key=f"{POSTS_RETAG}:{post.post_id}:{post.content_hash}:{now.isoformat()}",
+            tenant_id=post.tenant_id,
+            channel_id=post.channel_id,
+            post_id=post.post_id,
+            content_hash=post.content_hash,
+        )
+        for post in posts
+    ]
+    if events:
+        await publisher.publish(POSTS_RETAG, events)
+    return [post.post_id for post in posts]
 
 
 def tags_hash(tags: Sequence[str]) -> str:
@@ -81,13 +107,18 @@ def tags_hash(tags: Sequence[str]) -> str:
 
 
 def _event(
-    event: PostParsed | PostVisionAnalyzed, found: Tagged, tagging: Tagging, trigger: Trigger, urls: tuple[str, ...]
+    event: PostParsed | PostVisionAnalyzed | PostRetag,
+    found: Tagged,
+    tagging: Tagging,
+    trigger: Trigger,
+    urls: tuple[str, ...],
 ) -> PostTagged:
     identity = tagging.tagger.identity
+    asked = f":{event.idempotency_key}" if trigger is Trigger.MANUAL else ""  # each time anew
     return PostTagged(
         trace_id=event.trace_id,
         occurred_at=tagging.clock(),
-        idempotency_key=f"{POSTS_TAGGED}:{event.post_id}:{event.content_hash}:{trigger}",
+        idempotency_key=f"{POSTS_TAGGED}:{event.post_id}:{event.content_hash}:{trigger}{asked}",
         tenant_id=event.tenant_id,
         channel_id=event.channel_id,
         post_id=event.post_id,

@@ -8,14 +8,15 @@ from uuid import uuid4
 import pytest
 
 from telegram_assistant.ai.abilities import Identity
+from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import Trigger
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Tagged, Usage
 from telegram_assistant.errors import Reject, Retry, Skip
-from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED
+from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED, POSTS_RETAG
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.seen import SeenWords
-from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts, tags_hash
+from telegram_assistant.stages.tagging import Tagging, ask_retag, retag_posts, tag_posts, tags_hash
 from tests.integration.stages.desk import (
     FOOTBALL,
     WEATHER,
@@ -88,6 +89,25 @@ async def test_the_same_event_twice_gives_the_same_tags_under_the_same_key(desk:
         other.topics,
         other.entities,
     )
+
+
+async def test_spec_8_a_post_is_tagged_again_when_somebody_asks_for_it(
+    desk: Desk, tagging: Tagging, seen_words: SeenWords
+) -> None:
+    one, gone = post(1, WEATHER), post(2, FOOTBALL)
+    await desk.save(one, gone)
+    await desk.delete(gone)
+    asked_for = [one.id, gone.id, uuid4()]
+    for _ in range(2):
+        assert await ask_retag(Publisher(desk.redis), desk.materials, asked_for, utc_now) == [one.id]
+    retags = await desk.told(POSTS_RETAG)
+    told = events_of(await retag_posts(retags, tagging=tagging, materials=desk.materials, seen=seen_words))
+    assert [tagged.trigger for tagged in told] == [Trigger.MANUAL, Trigger.MANUAL]
+    assert len({tagged.idempotency_key for tagged in told}) == 2, "each time it is asked for"
+    assert 3 <= len(told[0].tags) <= 5
+    await desk.save(post(1, FOOTBALL))
+    (stale, *_) = await retag_posts(retags, tagging=tagging, materials=desk.materials, seen=seen_words)
+    assert isinstance(stale, Skip), "an edit brings the post again by itself"
 
 
 async def test_an_edited_post_comes_again_and_one_that_only_counts_higher_does_not(desk: Desk) -> None:

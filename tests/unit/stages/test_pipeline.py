@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from telegram_assistant.bus.codec import EVENTS as KINDS
-from telegram_assistant.names import stream
+from telegram_assistant.names import POSTS_RETAG, stream
 from telegram_assistant.stages import EVENTS, PIPELINE, STAGES, groups
 from telegram_assistant.stages.asyncapi import document
 
@@ -35,6 +35,7 @@ ADDED = {
     ("telethon-ingest", "writes", "posts.deleted"),
     ("telethon-ingest", "writes", "media.settled"),
     ("vision_analysis", "reads", "media.settled"),
+    ("retagging", "reads", "posts.retag"),
     ("crawl_trigger", "writes", "posts.enriched"),
     ("indexing", "reads", "posts.deleted"),
     ("indexing", "reads", "posts.vision.analyzed"),
@@ -61,7 +62,7 @@ def test_streams_are_named_after_their_events() -> None:
 def test_every_event_has_a_type_and_a_writer() -> None:
     assert set(EVENTS) == set(KINDS)
     written = {event for row in PIPELINE for event in row.outputs}
-    assert written == set(EVENTS)
+    assert set(EVENTS) - written == {POSTS_RETAG}, "people ask for it (tga retag)"
 
 
 def test_every_stage_is_a_group() -> None:
