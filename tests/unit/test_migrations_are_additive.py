@@ -72,6 +72,16 @@ def test_it_takes_nothing_from_the_former_version(path: Path) -> None:
     assert list(troubles(told)) == []
 
 
+def test_each_follows_the_one_before_it() -> None:
+    """Two that landed with the same number would stop every start."""
+    said = [
+        re.findall(r'^(?:down_)?revision(?:: \S+)? = "?(\w+)"?', path.read_text(), re.MULTILINE)
+        for path in sorted(FOLDER.glob("[0-9]*.py"))
+    ]
+    numbers = [f"{number:04}" for number in range(1, len(said) + 1)]
+    assert said == [[number, before] for number, before in zip(numbers, ["None", *numbers], strict=False)]
+
+
 def test_there_are_migrations_to_look_at() -> None:
     assert len(FILES) >= 7
 

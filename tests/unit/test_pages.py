@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -31,7 +31,14 @@ class Shelf:
         self.before: dict[int, Callable[[], Any]] = {}
         self.asked: list[int] = []
 
-    async def page_after(self, _peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
+    async def page_after(
+        self,
+        _peer: Peer,
+        after_id: int,
+        limit: int = PAGE_LIMIT,
+        *,
+        unreadable: Collection[int] = (),  # noqa: ARG002 - tries all
+    ) -> Page:
         self.asked.append(after_id)
         if after_id in self.before:
             await self.before[after_id]()

@@ -28,6 +28,7 @@ from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
+from telegram_assistant.stores.postgres.unreadable import Unreadable
 
 WAIT_SECONDS = 20.0
 PATIENCE_SECONDS = 60.0
@@ -256,6 +257,7 @@ def ledger(channel: Reference, as_json: AsJson = False) -> None:
             "proven_up_to": state.proven_up_to,
             "percent": state.percent,
             "holes": [list(hole) for hole in state.gaps][:100],
+            "unreadable": sorted(await Unreadable(runtime.database).of(found.id, runtime.clock())),
             "full_audit": _audit_words(await Audits(runtime.database).get(found.id)),
         }
         if as_json:

@@ -23,6 +23,7 @@ from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
 from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source, SourceError
+from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.ingest.visits import Accounts
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDIT_WAITING, AUDITED_IDS
@@ -70,6 +71,7 @@ class Auditor:
         every_seconds: float,
         clock: Callable[[], datetime],
         rng: Random | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self._channels = channels
         self._audits = audits
@@ -78,6 +80,7 @@ class Auditor:
         self._every = timedelta(seconds=every_seconds)
         self._clock = clock
         self._rng = rng or Random()  # noqa: S311 - a sample, no secret
+        self._memory = memory
         self._reached: dict[int, int] = {}  # by channel, the id up to which the empty ones were gone through
 
     async def run(self, task: Task) -> None:
@@ -146,7 +149,9 @@ class Auditor:
         return finding
 
     async def _compare(self, source: Source, peer: Peer, ids: list[int]) -> Finding:
-        told, saved = await look_at(self._saver, source, peer, ids, clock=self._clock, before_page=_go_on)
+        told, saved = await look_at(
+            self._saver, source, peer, ids, clock=self._clock, before_page=_go_on, memory=self._memory
+        )
         finding = Finding.of(told, saved)
         AUDITED_IDS.inc(finding.audited)
         for kind in ("missing", "edited", "deleted"):

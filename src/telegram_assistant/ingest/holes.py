@@ -5,7 +5,7 @@ A hole is filled when the ledger says so, not when somebody tried.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from telegram_assistant.ingest.pages import read_on
 from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
 from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source
+from telegram_assistant.ingest.unreadable import Memory, remembered
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 
 ROUNDS = 3  # a page that left messages out leaves smaller holes behind
@@ -37,10 +38,13 @@ class Filled:
 class HoleFiller:
     """Reads holes bit by bit; each bit is saved and proven by itself, so it can stop and go on at any point."""
 
-    def __init__(self, channels: Channels, saver: Saver, *, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, channels: Channels, saver: Saver, *, clock: Callable[[], datetime], memory: Memory | None = None
+    ) -> None:
         self._channels = channels
         self._saver = saver
         self._clock = clock
+        self._memory = memory
 
     async def fill(
         self, channel: Channel, source: Source, peer: Peer, *, before_page: Callable[[], Awaitable[None]]
@@ -64,13 +68,22 @@ class HoleFiller:
             # Many small holes cost one request together, and an answer by ids says of each what it holds.
             small = [hole for hole in await self._holes(channel) if hole[1] - hole[0] <= PAGE_LIMIT]
             ids = [message_id for start, stop in small for message_id in range(start, stop)]
-            _, saved = await look_at(self._saver, source, peer, ids[::-1], clock=self._clock, before_page=before_page)
+            _, saved = await self._look_at(source, peer, ids[::-1], before_page)
             filled.add(saved)
         return filled
 
     async def _holes(self, channel: Channel) -> list[Span]:
         ledger = await self._channels.ledger(channel.id)
-        return list(ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1))))
+        known = await remembered(self._memory, channel.id)
+        holes = ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1)))
+        return list(holes.subtract(Coverage.of_ids(known.left_alone)))
+
+    async def _look_at(
+        self, source: Source, peer: Peer, ids: Sequence[int], before_page: Callable[[], Awaitable[None]]
+    ) -> tuple[int, Saved]:
+        return await look_at(
+            self._saver, source, peer, ids, clock=self._clock, before_page=before_page, memory=self._memory
+        )
 
     async def _read_pages(
         self, channel: Channel, source: Source, peer: Peer, hole: Span, before_page: Callable[[], Awaitable[None]]
@@ -83,13 +96,12 @@ class HoleFiller:
             until=stop,
             clock=self._clock,
             before_page=before_page,
+            memory=self._memory,
         )
         async with aclosing(stretches):
             async for stretch in stretches:
                 saved = await self._saver.save(replace(stretch.reading, cursor_id=None))
                 yield saved
                 if saved.absent:
-                    _, again = await look_at(
-                        self._saver, source, peer, saved.absent, clock=self._clock, before_page=before_page
-                    )
+                    _, again = await self._look_at(source, peer, saved.absent, before_page)
                     yield again

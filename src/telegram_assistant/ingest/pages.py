@@ -14,8 +14,10 @@ from datetime import datetime
 from telegram_assistant.domain.ledger import Coverage, page_proves, run_proves
 from telegram_assistant.ingest.saver import Reading
 from telegram_assistant.ingest.source import PAGE_LIMIT, Name, Page, Peer, Source
+from telegram_assistant.ingest.unreadable import Memory, remembered
 
 PAGES_TOGETHER = 10
+MOST_UNREADABLE = 5  # that are looked for in one reading: each costs some ten requests, the next reading goes on
 WAIT_SECONDS = 0.25  # for the next page; what was read must not get old in memory
 
 
@@ -51,6 +53,7 @@ async def read_on(
     until: int | None = None,
     clock: Callable[[], datetime],
     before_page: Callable[[], Awaitable[None]],
+    memory: Memory | None = None,
 ) -> AsyncGenerator[Stretch, None]:
     """From `after_id` to the end of the history, or until all ids below `until` are proven.
 
@@ -59,10 +62,11 @@ async def read_on(
     """
     stretch: Stretch | None = None
     ended = False
+    known = await remembered(memory, peer.channel_id)
     while not ended:
         await before_page()
         asked_at = clock()
-        asked = asyncio.ensure_future(source.page_after(peer, after_id))
+        asked = asyncio.ensure_future(source.page_after(peer, after_id, unreadable=known.left_alone))
         try:
             if stretch is not None and (stretch.pages >= PAGES_TOGETHER or not await _comes_soon(asked)):
                 yield stretch
@@ -73,11 +77,14 @@ async def read_on(
             await asyncio.gather(asked, return_exceptions=True)
             raise
         read = _read(peer.channel_id, page, after_id, newest_id, asked_at)
+        await known.note(page.unreadable, read.reading.spoken_for)
         if _is_doubtful(page) and (until is not None or page.ids[-1] > newest_id):
-            read = await _recounted(source, peer, after_id, page, read=read, before_page=before_page)
+            above = after_id if after_id in known.left_alone else 0
+            read = await _recounted(source, peer, after_id, page, read=read, above=above, before_page=before_page)
         after_id = read.reading.cursor_id if read.reading.cursor_id is not None else after_id
         stretch = read if stretch is None else stretch + read
         ended = page.reached_end or not page.ids or (until is not None and after_id >= until - 1)
+        ended = ended or known.new >= MOST_UNREADABLE
     if stretch is not None:
         yield stretch
 
@@ -99,25 +106,26 @@ async def _recounted(
     page: Page,
     *,
     read: Stretch,
+    above: int,
     before_page: Callable[[], Awaitable[None]],
 ) -> Stretch:
     """Ask for the messages of a doubtful page from above, and one more: if so many come, none was left out.
 
     Where ids are far apart, this is the only way to learn that nothing lies between them: there are too many to ask for
-    one by one.
+    one by one. `above`: an id that would spoil the answer, and what lies below it.
     """
     last, known, requests = page.ids[-1], len(page.ids), 1
     await before_page()
-    run = await source.page_before(peer, last + 1, known + 1)
+    run = await source.page_before(peer, last + 1, known + 1, above=above)
     if run is None or not run.ids:
         return read
     proven = run_proves(last, run.ids, limit=known + 1).intersection(Coverage.of((after_id + 1, last + 1)))
     if len(run.ids) == known and run.ids[0] > after_id:
         # The one more is missing: there is nothing below, or it was left out. A whole page of nothing tells.
         await before_page()
-        below, requests = await source.page_before(peer, run.ids[0]), 2
+        below, requests = await source.page_before(peer, run.ids[0], above=above), 2
         if below is not None and not below.ids:
-            proven = _shown(Coverage.of((1, last + 1)), page)
+            proven = _shown(Coverage.of((above + 1, last + 1)), page)
     posts = {post.message_id: post for post in (*run.posts, *page.posts) if post.message_id > after_id}
     reading = replace(
         read.reading,
@@ -136,6 +144,8 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
     ids = page.ids
     begin = 0 if page.alone else after_id
     proven = page_proves(begin, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=newest_id)
+    if page.complete:
+        proven = Coverage.of((after_id + 1, ids[-1] + 1))
     last = proven.ranges[-1][1] - 1 if not proven.is_empty else after_id
     reading = Reading(
         channel_id=channel_id,

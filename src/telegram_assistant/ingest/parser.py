@@ -24,6 +24,7 @@ from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
 from telegram_assistant.ingest.source import Name, Peer, Source, SourceError
 from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import HWM_AGE, INTERARRIVAL, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
 from telegram_assistant.names import interarrival_stats, low_watermark, parse_hwm
@@ -78,11 +79,13 @@ class ChannelParser:
         first_visit_hours: float = 24,
         adaptive: bool = True,
         catch_up: CatchingUp | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self._channels = channels
         self._saver = saver
         self._redis = redis
         self._statistics = statistics
+        self._memory = memory
         self._catch_up = catch_up  # None: only history is read
         self._clock = clock
         self._first_visit_hours = first_visit_hours
@@ -107,7 +110,13 @@ class ChannelParser:
         arrived_at = observe_intervals(channel.id, channel.last_post_at, told.saved)
         counted = told.counted
         stretches = read_on(
-            source, peer, after_id, newest_id=channel.newest_id, clock=self._clock, before_page=before_page
+            source,
+            peer,
+            after_id,
+            newest_id=channel.newest_id,
+            clock=self._clock,
+            before_page=before_page,
+            memory=self._memory,
         )
         async with aclosing(stretches):
             async for stretch in stretches:
@@ -136,7 +145,13 @@ class ChannelParser:
         """Were they deleted, or only left out? Who must wait before asking that can still read what is new."""
         try:
             _, again = await look_at(
-                self._saver, source, peer, saved.absent, clock=self._clock, before_page=before_page
+                self._saver,
+                source,
+                peer,
+                saved.absent,
+                clock=self._clock,
+                before_page=before_page,
+                memory=self._memory,
             )
         except SourceError as exc:
             if exc.failure is not Failure.FLOOD:

@@ -64,11 +64,15 @@ class AccountSource:
     async def describe(self, peer: Peer) -> ChannelInfo:
         return await self._ask(peer, lambda source, mine: source.describe(mine))
 
-    async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
-        return await self._ask(peer, lambda source, mine: source.page_after(mine, after_id, limit))
+    async def page_after(
+        self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT, *, unreadable: Collection[int] = ()
+    ) -> Page:
+        return await self._ask(
+            peer, lambda source, mine: source.page_after(mine, after_id, limit, unreadable=unreadable)
+        )
 
-    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT) -> Page | None:
-        return await self._ask(peer, lambda source, mine: source.page_before(mine, before_id, limit))
+    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT, *, above: int = 0) -> Page | None:
+        return await self._ask(peer, lambda source, mine: source.page_before(mine, before_id, limit, above=above))
 
     async def newest(self, peer: Peer) -> Post | None:
         return await self._ask(peer, lambda source, mine: source.newest(mine))

@@ -39,11 +39,12 @@ from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.ingest.visits import LONGEST_POSTPONEMENT, RETRY_DEAD, Visitor, VisitRules
 from telegram_assistant.metrics import CHANNEL_LABELS
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram import TelegramSource
-from telegram_assistant.source.telegram_client import open_client
+from telegram_assistant.source.telegram_client import READER, open_client
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
@@ -57,6 +58,7 @@ from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.rhythms import Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
+from telegram_assistant.stores.postgres.unreadable import Unreadable
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
@@ -223,6 +225,8 @@ async def start_ingest(runtime: Runtime) -> None:
     runtime.health.engines["media"] = store.answers
     saver = open_saver(runtime)
     pool = await open_pool(runtime, channels)
+    memory = Memory(Unreadable(runtime.database), READER, clock=clock)
+    await memory.start()
     window = timedelta(days=settings.parser_stats_window_days)
     statistics = Statistics(runtime.redis, Intervals(runtime.database), window=window, clock=clock)
     parser = ChannelParser(
@@ -232,6 +236,7 @@ async def start_ingest(runtime: Runtime) -> None:
         statistics,
         clock=clock,
         catch_up=CatchingUp(Audits(runtime.database), saver, clock=clock),
+        memory=memory,
         adaptive=settings.feature_adaptive_thresholds_enabled,
     )
     polling = _polling(runtime)
@@ -269,7 +274,7 @@ async def start_ingest(runtime: Runtime) -> None:
     pressure = Pressure(runtime.redis, groups(), most_mb=settings.streams_max_mb)
     holes = Backfill(
         channels,
-        HoleFiller(channels, saver, clock=clock),
+        HoleFiller(channels, saver, clock=clock, memory=memory),
         pool,
         runtime.redis,
         owner=owner,
@@ -280,7 +285,7 @@ async def start_ingest(runtime: Runtime) -> None:
     live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake, freshness=runtime.freshness)
     audits = Audits(runtime.database)
     every = settings.audit_interval_hours * 3600
-    auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock)
+    auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock, memory=memory)
     clocks = _clocks(runtime)
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)

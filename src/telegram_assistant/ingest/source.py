@@ -75,6 +75,7 @@ class Page:
     reached_end: bool
     unreadable: tuple[int, ...] = ()  # ids of messages that exist but could not be understood; each was logged
     alone: bool = False
+    complete: bool = False  # short as it is, nothing was left out between what it was asked after and its last id
     name: Name | None = field(default=None, compare=False)  # of the channel, where the answer told it
     hidden: Hidden | None = field(default=None, compare=False)  # None: a channel, which hides nothing
     pts: int | None = field(default=None, compare=False)  # how many changes the channel had then
@@ -135,12 +136,17 @@ class Source(Protocol):
         """Title, description, subscribers and discussion group as they are now."""
         ...
 
-    async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
-        """The oldest messages with ids above `after_id`."""
+    async def page_after(
+        self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT, *, unreadable: Collection[int] = ()
+    ) -> Page:
+        """The oldest messages with ids above `after_id`; those known to be unreadable are not tried again."""
         ...
 
-    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT) -> Page | None:
-        """The newest messages with ids below `before_id`; None where a message among them spoils the answer."""
+    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT, *, above: int = 0) -> Page | None:
+        """The newest messages with ids below `before_id`; None where a message among them spoils the answer.
+
+        Of those that are not above `above` nothing is said.
+        """
         ...
 
     async def newest(self, peer: Peer) -> Post | None:

@@ -139,21 +139,32 @@ class TelegramSource:
     async def describe(self, peer: Peer) -> ChannelInfo:
         return full_channel(await self._ask(functions.channels.GetFullChannelRequest(_channel(peer))), peer)
 
-    async def page_after(self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT) -> Page:
+    async def page_after(
+        self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT, *, unreadable: Collection[int] = ()
+    ) -> Page:
         name: Name | None = None
         hidden: Hidden | None = None
         pts: int | None = None
 
+        # Telegram leaves out what is not below this id, and so the message that would spoil the page.
+        stop = min((message_id for message_id in unreadable if message_id > after_id), default=0)
+
         async def ask(after: int, count: int, also_that: bool) -> Any:
             nonlocal name, hidden, pts
-            window = _oldest_after(after, count, also_that=also_that)
+            window = _oldest_after(after, count, also_that=also_that and after not in unreadable, below=stop)
             answer = await self._ask(functions.messages.GetHistoryRequest(_peer(peer), **window))
             name = name_in(answer.chats, peer.channel_id) or name
             hidden = await self._hidden_in(peer, answer.chats)
             pts = pts or getattr(answer, "pts", None)  # the first: what changes later is told as a change
             return answer
 
-        page = await read_page(ask, self._ids_asker(peer), after_id, limit)
+        async def ask_below(after: int, below: int) -> Any:
+            window = _oldest_after(after, 1, also_that=False, below=min(below, stop or below))
+            return await self._ask(functions.messages.GetHistoryRequest(_peer(peer), **window))
+
+        page = await read_page(ask, ask_below, after_id, limit)
+        if stop and page.reached_end:  # of what lies below
+            page = replace(page, reached_end=False, unreadable=(*page.unreadable, stop), complete=True)
         return replace(page, name=name, hidden=hidden, pts=pts)
 
     async def changes_since(self, peer: Peer, pts: int) -> Changes:
@@ -163,8 +174,8 @@ class TelegramSource:
         )
         return changes_of(await self._ask(request))
 
-    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT) -> Page | None:
-        request = functions.messages.GetHistoryRequest(_peer(peer), before_id, None, 0, limit, 0, 0, 0)
+    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT, *, above: int = 0) -> Page | None:
+        request = functions.messages.GetHistoryRequest(_peer(peer), before_id, None, 0, limit, 0, above, 0)
         try:
             found = messages_of(await self._ask(request))
         except UnreadableAnswer:
@@ -176,8 +187,12 @@ class TelegramSource:
             window = _oldest_after(after, count, also_that=also_that)
             return await self._ask(functions.messages.GetRepliesRequest(_peer(peer), post_message_id, **window))
 
+        async def ask_below(after: int, below: int) -> Any:
+            window = _oldest_after(after, 1, also_that=False, below=below)
+            return await self._ask(functions.messages.GetRepliesRequest(_peer(peer), post_message_id, **window))
+
         try:
-            return await read_page(ask, None, after_id, limit)
+            return await read_page(ask, ask_below, after_id, limit)
         except NoSuchMessage:
             return Page((), reached_end=True)
 
@@ -360,7 +375,7 @@ def _channel(peer: Peer) -> Any:
     return types.InputChannel(peer.channel_id, peer.access_hash)
 
 
-def _oldest_after(after_id: int, limit: int, *, also_that: bool) -> dict[str, Any]:
+def _oldest_after(after_id: int, limit: int, *, also_that: bool, below: int = 0) -> dict[str, Any]:
     """Telegram counts from the newest: the page that ends just above an id.
 
     At the newest end Telegram fills the page up with older messages. `min_id` lets only the message `after_id`
@@ -371,7 +386,7 @@ def _oldest_after(after_id: int, limit: int, *, also_that: bool) -> dict[str, An
         "offset_date": None,
         "add_offset": -limit,
         "limit": limit,
-        "max_id": 0,
+        "max_id": below,
         "min_id": max(0, after_id - 1) if also_that else after_id,
         "hash": 0,
     }

@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from telethon import TelegramClient
+from telethon import __version__ as telethon_version
 from telethon.crypto import rsa
 from telethon.sessions import StringSession
 from telethon.tl import functions, types
+from telethon.tl.alltlobjects import LAYER
 
 from telegram_assistant import __version__
 from telegram_assistant.config import TelegramServer
@@ -47,6 +49,9 @@ READING = frozenset(
         "updates.getState",
     }
 )
+
+# Who parses the answers: what one version cannot read, another may.
+READER = f"telethon {telethon_version}, layer {LAYER}"
 
 Purpose = Literal["read", "live", "login"]
 

@@ -13,10 +13,13 @@ from telegram_assistant.source.telegram_errors import UnreadableAnswer
 from telegram_assistant.source.telegram_messages import Messages, messages_of
 
 AskPage: TypeAlias = Callable[[int, int, bool], Awaitable[Any]]  # after this id, at most so many, that one too or not
+AskBelow: TypeAlias = Callable[[int, int], Awaitable[Any]]  # the first after this id, if its id is below that one
 AskIds: TypeAlias = Callable[[Sequence[int]], Awaitable[Any]]
 
 MAX_UNREADABLE = 10  # in a page; with more of them it is not the messages that are wrong
-MAX_WINDOWS = 20  # of ids that are read one by one in search of what broke a page
+LAST_ID = 2**31 - 1
+
+NOTHING = Messages((), (), ())
 
 log = get_logger(__name__)
 
@@ -33,7 +36,7 @@ class ById:
         return [post for _, post in sorted(self.found.items()) if post is not None]
 
 
-async def read_page(ask: AskPage, ask_ids: AskIds | None, after_id: int, limit: int) -> Page:
+async def read_page(ask: AskPage, ask_below: AskBelow, after_id: int, limit: int) -> Page:
     """The oldest messages after an id.
 
     The end is reached when the answer holds a message from before the page: Telegram gives a run of messages
@@ -49,9 +52,7 @@ async def read_page(ask: AskPage, ask_ids: AskIds | None, after_id: int, limit: 
             answer = await _ask_either_way(ask, below, limit)
             found = messages_of(answer)
         except UnreadableAnswer as exc:
-            if ask_ids is None:
-                raise
-            return await _page_by_ids(ask_ids, below, limit, exc)
+            return await _page_before_unreadable(ask, ask_below, below, limit, error=exc)
         newer = [message_id for message_id in found.ids if message_id > after_id]
         alone = len(newer) == len(found.ids) and _holds_all(answer, found)
         reached_end = alone or len(newer) < len(found.ids) or not newer
@@ -100,12 +101,49 @@ async def read_ids(ask: AskIds, ids: Sequence[int]) -> ById:
     return told
 
 
-async def _page_by_ids(ask: AskIds, after_id: int, limit: int, error: UnreadableAnswer) -> Page:
-    """A page that history cannot give because of one message in it: the next ids that hold something."""
-    start = after_id + 1
-    for _ in range(MAX_WINDOWS):
-        told = await read_ids(ask, range(start, start + limit))
-        if told.posts or told.unreadable:
-            return Page(tuple(told.posts), reached_end=False, unreadable=tuple(sorted(told.unreadable)))
-        start += limit
-    raise error
+async def _page_before_unreadable(
+    ask: AskPage, ask_below: AskBelow, after_id: int, limit: int, *, error: UnreadableAnswer
+) -> Page:
+    """What precedes the message that spoils a page, and that message's id.
+
+    Half of the page, and half of that, until one message is left. Its id is found with a limit for ids: where they are
+    far apart there are too many to be asked for one by one.
+    """
+    good, bad = 0, limit  # of so many messages all can be read, or not
+    found = NOTHING
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            found, good = messages_of(await ask(after_id, middle, False)), middle
+        except UnreadableAnswer:
+            bad = middle
+    last = max(found.ids, default=after_id)
+    unreadable = await _first_after(ask_below, last, error)
+    log.warning("message_unreadable", message=unreadable, reason=str(error))
+    return Page(found.posts, False, (*found.unreadable, unreadable), complete=len(found.ids) == good)
+
+
+async def _first_after(ask: AskBelow, after_id: int, error: UnreadableAnswer) -> int:
+    """The id of the first message after one, which nobody can parse: the answer is empty, or spoiled."""
+
+    async def spoils(below: int) -> bool:
+        try:
+            return bool(messages_of(await ask(after_id, below)).ids)
+        except UnreadableAnswer:
+            return True
+
+    if await spoils(after_id + 1):
+        raise error  # nothing can be there: it is not a message that is wrong
+    step = 1
+    while not await spoils(after_id + step + 1):
+        step *= 2
+        if after_id + step >= LAST_ID:
+            raise error  # it is gone, or not alone to blame
+    low, high = after_id + step // 2 + 1, after_id + step
+    while low < high:
+        middle = (low + high) // 2
+        if await spoils(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return low

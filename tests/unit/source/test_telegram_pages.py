@@ -32,6 +32,13 @@ class History:
             page = [i for i in self.ids if i == after_id] + page
         return self._answer(page)
 
+    async def below(self, after_id: int, below: int) -> Any:
+        self.asked.append((after_id, below))
+        return self._answer([i for i in self.ids if i > after_id][:1] if self._first(after_id) < below else [])
+
+    def _first(self, after_id: int) -> int:
+        return min((i for i in self.ids if i > after_id), default=2**31)
+
     async def by_ids(self, ids: Sequence[int]) -> Any:
         self.asked.append(list(ids))
         return self._answer(ids)
@@ -53,7 +60,7 @@ async def read_all(history: History, limit: int = 10) -> tuple[list[int], list[i
     unreadable: list[int] = []
     after = 0
     while True:
-        page = await read_page(history.after, history.by_ids, after, limit)
+        page = await read_page(history.after, history.below, after, limit)
         posts += [post.message_id for post in page.posts]
         unreadable += page.unreadable
         after = max([after, *posts, *unreadable])
@@ -69,18 +76,20 @@ async def test_every_message_once_and_then_the_end(count: int, fill: bool) -> No
 
 
 async def test_older_messages_show_the_end_at_once() -> None:
-    page = await read_page(History([5, 6, 7], fill=True).after, None, 5, 10)
+    history = History([5, 6, 7], fill=True)
+    page = await read_page(history.after, history.below, 5, 10)
     assert ([post.message_id for post in page.posts], page.reached_end) == ([6, 7], True)
 
 
 async def test_a_short_page_alone_is_no_end() -> None:
-    page = await read_page(History([5, 6, 7], fill=False).after, None, 5, 10)
+    history = History([5, 6, 7], fill=False)
+    page = await read_page(history.after, history.below, 5, 10)
     assert ([post.message_id for post in page.posts], page.reached_end) == ([6, 7], False)
 
 
 async def test_a_page_of_nothing_but_gone_messages_is_no_end() -> None:
     history = History(range(1, 31), gone=range(1, 21), fill=False)
-    page = await read_page(history.after, None, 0, 10)
+    page = await read_page(history.after, history.below, 0, 10)
     assert ([post.message_id for post in page.posts], page.reached_end) == (list(range(21, 31)), False)
     assert history.asked == [0, 10, 20]
 
@@ -93,23 +102,29 @@ async def test_bad_messages_are_found_and_the_rest_is_read(bad: list[int], fill:
     assert posts == [i for i in range(1, 41) if i not in bad]
 
 
-async def test_a_bad_message_far_above_the_last_is_found() -> None:
-    history = History([1, 95, 99], bad=[95], fill=False)
-    page = await read_page(history.after, history.by_ids, 1, 10)
-    assert ([post.message_id for post in page.posts], page.unreadable, page.reached_end) == ([99], (95,), False)
+async def test_n26_a_bad_message_far_above_the_last_is_found_in_few_requests() -> None:
+    history = History([1, 1_000_095, 1_000_099], bad=[1_000_095], fill=False)
+    page = await read_page(history.after, history.below, 1, 100)
+    assert (page.posts, page.unreadable, page.reached_end, page.complete) == ((), (1_000_095,), False, True)
+    assert len(history.asked) <= 60
+    page = await read_page(history.after, history.below, 1_000_095, 100)
+    assert [post.message_id for post in page.posts] == [1_000_099]
+
+
+async def test_n26_where_ids_are_dense_a_bad_message_costs_a_dozen_requests() -> None:
+    history = History(range(1, 201), bad=[77], fill=False)
+    page = await read_page(history.after, history.below, 0, 100)
+    assert ([post.message_id for post in page.posts], page.unreadable) == (list(range(1, 77)), (77,))
+    assert page.complete
+    assert len(history.asked) <= 12
 
 
 async def test_when_nothing_can_be_parsed_nothing_is_called_a_bad_message() -> None:
-    history = History(range(1, 41), bad=range(1, 41), fill=False)
-    with pytest.raises(UnreadableAnswer):
-        await read_page(history.after, history.by_ids, 0, 20)
+    async def garbled(*_asked: object) -> Any:
+        raise UnreadableAnswer(Failure.FATAL, "constructor unknown")
 
-
-async def test_the_search_for_a_bad_message_ends() -> None:
-    history = History([1, 50_000], bad=[50_000], fill=False)
     with pytest.raises(UnreadableAnswer):
-        await read_page(history.after, history.by_ids, 1, 100)
-    assert len(history.asked) == 22
+        await read_page(garbled, garbled, 0, 20)
 
 
 async def test_by_ids_an_unreadable_one_costs_a_few_requests_more() -> None:
@@ -122,5 +137,6 @@ async def test_by_ids_an_unreadable_one_costs_a_few_requests_more() -> None:
 
 @pytest.mark.parametrize("limit", [0, 101])
 async def test_a_page_has_its_limits(limit: int) -> None:
+    history = History([], fill=False)
     with pytest.raises(ValueError, match="1 to 100"):
-        await read_page(History([], fill=False).after, None, 0, limit)
+        await read_page(history.after, history.below, 0, limit)

@@ -364,7 +364,11 @@ class Channels:
         statement = text(
             f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND NOT id = ANY(:without)"
             " AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
-            " OR (requested_from <= cursor_id AND NOT coverage @> int8range(requested_from, cursor_id + 1)))"
+            " OR (requested_from <= cursor_id AND NOT coverage @> int8range(requested_from, cursor_id + 1)"
+            # What cannot be parsed is no work until it is time to try it again.
+            " AND NOT coverage + coalesce((SELECT range_agg(int8range(message_id, message_id, '[]')) FROM"
+            " unreadable_messages u WHERE u.channel_id = channels.id AND u.next_at > now()), '{}')"
+            " @> int8range(requested_from, cursor_id + 1)))"
             " ORDER BY priority DESC, id LIMIT :limit"
         )
         async with self._database.connect() as connection:

@@ -1,0 +1,65 @@
+"""Remembers which messages cannot be parsed, so that they are looked for once and not at every visit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+
+from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.log import get_logger
+from telegram_assistant.stores.postgres.unreadable import Unreadable
+
+log = get_logger(__name__)
+
+
+class Memory:
+    """One per process. `reader` names what parses the messages, with its version."""
+
+    def __init__(self, store: Unreadable, reader: str, *, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._reader = reader
+        self._clock = clock
+
+    async def start(self) -> None:
+        await self._store.use_reader(self._reader, self._clock())
+
+    async def of(self, channel_id: int) -> ChannelMemory:
+        return ChannelMemory(self, channel_id, await self._store.of(channel_id, self._clock()))
+
+    async def write(self, channel_id: int, found: Collection[int], read: Collection[int]) -> None:
+        if found:
+            log.warning("messages_unreadable", channel_id=channel_id, ids=sorted(found), reader=self._reader)
+            await self._store.found(channel_id, found, self._reader, self._clock())
+        if read:
+            await self._store.forget(channel_id, read)
+
+
+class ChannelMemory:
+    """What is remembered of one channel while it is read."""
+
+    def __init__(self, memory: Memory | None, channel_id: int, known: dict[int, bool]) -> None:
+        self._memory = memory
+        self._channel_id = channel_id
+        self._known = known
+        self.new = 0  # found in this reading
+
+    @property
+    def left_alone(self) -> frozenset[int]:
+        """Ids that are not asked for now."""
+        return frozenset(message_id for message_id, alone in self._known.items() if alone)
+
+    async def note(self, unreadable: Iterable[int], told: Coverage) -> None:
+        """After an answer: what of it could not be parsed, and of which ids it told."""
+        found = set(unreadable) - self.left_alone
+        read = {message_id for message_id in self._known if message_id in told and message_id not in found}
+        self.new += len(found)
+        if self._memory is not None and (found or read):
+            await self._memory.write(self._channel_id, found, read)
+        self._known.update(dict.fromkeys(found, True))
+        for message_id in read:
+            del self._known[message_id]
+
+
+async def remembered(memory: Memory | None, channel_id: int) -> ChannelMemory:
+    """None: nothing is remembered beyond this reading."""
+    return ChannelMemory(None, channel_id, {}) if memory is None else await memory.of(channel_id)
