@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 import structlog
+from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import Processor
 
@@ -64,3 +67,15 @@ def configure_logging(*, json: bool, level: str, stream: TextIO | None = None) -
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     logger: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return logger
+
+
+@contextmanager
+def nothing_bound() -> Iterator[None]:
+    """Tasks that begin here, and outlive what is done now, do not log whose turn it was when they began."""
+    kept = get_contextvars()
+    clear_contextvars()
+    try:
+        yield
+    finally:
+        clear_contextvars()
+        bind_contextvars(**kept)

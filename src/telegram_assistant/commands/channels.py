@@ -16,6 +16,7 @@ from rich.text import Text
 
 from telegram_assistant.commands.session import with_runtime
 from telegram_assistant.demo_role import join_demo
+from telegram_assistant.domain.advice import SENTENCES, Advice, advise
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.audit import Auditor
@@ -67,9 +68,17 @@ async def _answer(requests: Requests, reference: str) -> str:
             if request is None or request.channel_id is not None:
                 return f"{reference}: is watched now"
             if request.last_error and request.attempts:
-                return f"{reference}: not yet, {request.last_error}; it is tried again later (tga channels list)"
+                return _not_added(reference, request.last_error)
             await asyncio.sleep(POLL_SECONDS)
     return f"{reference}: noted; it will be looked up when the assistant runs (make run)"
+
+
+def _not_added(reference: str, error: str) -> str:
+    """A name that does not exist is a mistake to correct, not something to wait for."""
+    advice = advise(error)
+    if advice is Advice.WAIT:
+        return f"{reference}: not yet, {error}; it is tried again later (tga channels list)"
+    return f"{reference}: not added, {error}. {SENTENCES[advice]}"
 
 
 @app.command("list", epilog="Example: tga channels list --json")

@@ -31,7 +31,8 @@ SENTENCES = {
 _SIGNS = (
     (Advice.ACCOUNT, ("tga login", "account was deleted", "froze this account", "no account", "another data centre")),
     (Advice.JOIN, ("is private", "may not read", "banned from it")),
-    (Advice.CHECK_NAME, ("nobody has this username", "cannot be a username", "invite link", "channel is gone")),
+    (Advice.CHECK_NAME, ("has this name", "can have this name", "invite link", "channel is gone")),
+    (Advice.CHECK_NAME, ("nobody has this username", "cannot be a username")),  # as earlier versions said it
     (Advice.WAIT, ("asks to wait", "no answer in time", "connection", "trouble inside")),
     (Advice.REPORT, ("cannot be understood", "refused it")),
 )

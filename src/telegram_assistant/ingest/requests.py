@@ -18,6 +18,7 @@ HOLD = timedelta(minutes=2)
 IDLE_SECONDS = 1.0
 FIRST_DELAY = timedelta(minutes=1)
 LONGEST_DELAY = timedelta(hours=6)
+NO_SUCH_NAME = timedelta(days=1)  # it may be taken one day, and asking is limited hard
 
 log = get_logger(__name__)
 
@@ -61,6 +62,8 @@ class Fulfilment:
                 delay = timedelta(seconds=(exc.flood_seconds or 0) + 1)
             elif exc.failure is Failure.TRANSIENT:
                 delay = timedelta(seconds=min(2**request.attempts, 60))
+            elif exc.failure is Failure.GONE:
+                delay = NO_SUCH_NAME
             log.warning("channel_request_failed", reference=request.reference, reason=str(exc))
             await self._requests.fail(request, str(exc), next_attempt_at=self._clock() + delay)
             return

@@ -17,7 +17,7 @@ from telegram_assistant.domain.retries import Failure
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.ingest.seats import Connection, Opener, Seat, verdict
-from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.ingest.source import SourceError, unforeseen
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ACCOUNTS
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
@@ -176,7 +176,7 @@ class Roster:
         except SourceError as exc:
             self.given_error = exc
             self._given_again = self._ticks() + max(GIVEN_AGAIN_SECONDS, exc.flood_seconds or 0.0)
-            log.warning("account_not_usable", name="TELEGRAM_SESSION", reason=str(exc), exc_info=exc)
+            log.warning("account_not_usable", name="TELEGRAM_SESSION", reason=str(exc), exc_info=unforeseen(exc))
             return
         finally:
             await connection.close()

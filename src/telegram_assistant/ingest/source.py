@@ -24,6 +24,11 @@ class SourceError(AssistantError):
         self.flood_seconds = flood_seconds
 
 
+def unforeseen(exc: SourceError) -> SourceError | None:
+    """For logs: what is expected (a session that ended, a private channel, a lost connection) needs no traceback."""
+    return exc if exc.failure is Failure.FATAL else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelInfo:
     """A channel as an account sees it."""

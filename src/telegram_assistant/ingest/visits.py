@@ -21,7 +21,7 @@ from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.errors import AssistantError, Retry, Skip
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.polling import Polling
-from telegram_assistant.ingest.source import Peer, Source, SourceError
+from telegram_assistant.ingest.source import Peer, Source, SourceError, unforeseen
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DURATION, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
 from telegram_assistant.stores.outage import is_outage
@@ -260,7 +260,7 @@ class Visitor:
             RUNS.labels(mode, "flood").inc()
             log.warning("visit_postponed", until=until.isoformat(), reason=str(exc))
             return
-        log.warning("visit_failed", failure=exc.failure.value, reason=str(exc), exc_info=exc)
+        log.warning("visit_failed", failure=exc.failure.value, reason=str(exc), exc_info=unforeseen(exc))
         await self._store_failure(channel, mode, str(exc), exc.failure)
 
     async def _store_failure(self, channel: Channel, mode: Mode, error: str, failure: Failure | None) -> None:

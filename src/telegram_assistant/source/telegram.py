@@ -29,6 +29,7 @@ from telegram_assistant.ingest.source import (
     Peer,
     SourceError,
 )
+from telegram_assistant.log import nothing_bound
 from telegram_assistant.source.telegram_changes import changes_of
 from telegram_assistant.source.telegram_channels import (
     full_channel,
@@ -281,7 +282,8 @@ class TelegramSource:
             with self._tried(), translated("connecting to Telegram"):
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._disconnect()  # ends the tasks that a lost connection left behind
-                    await client.connect()
+                    with nothing_bound():
+                        await client.connect()
                     users = await client(functions.users.GetUsersRequest([types.InputUserSelf()]))
                     return account_of(users[0])
         except BaseException:

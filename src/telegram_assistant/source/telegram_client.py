@@ -21,6 +21,7 @@ from telethon.tl.alltlobjects import LAYER
 from telegram_assistant import __version__
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.errors import Fatal
+from telegram_assistant.log import nothing_bound
 from telegram_assistant.source.telegram_messages import user_name
 from telegram_assistant.source.telegram_reader import QuickRequest
 
@@ -128,7 +129,8 @@ class ReadingClient(TelegramClient):  # type: ignore[misc] # telethon ships no t
 
     async def ask_at(self, dc_id: int, request: Any) -> Any:
         """Ask another data centre, over a connection that Telethon keeps for a while."""
-        sender = await self._borrow_exported_sender(dc_id)
+        with nothing_bound():
+            sender = await self._borrow_exported_sender(dc_id)
         try:
             return await self._send(sender, request)
         finally:

@@ -45,8 +45,8 @@ _RPC_FAILURES: tuple[tuple[tuple[type[Exception], ...], Failure, str], ...] = (
         "the channel is private, or this account was banned from it",
     ),
     ((errors.ForbiddenError,), Failure.CHANNEL_PRIVATE, "this account may not read the channel"),
-    ((errors.UsernameNotOccupiedError,), Failure.GONE, "nobody has this username"),
-    ((errors.UsernameInvalidError,), Failure.GONE, "this cannot be a username"),
+    ((errors.UsernameNotOccupiedError,), Failure.GONE, "no channel has this name"),
+    ((errors.UsernameInvalidError,), Failure.GONE, "no channel can have this name"),
     (
         (errors.ChannelInvalidError, errors.PeerIdInvalidError),
         Failure.GONE,

@@ -18,15 +18,16 @@ Store = Any
 Machine = Any
 
 
-async def test_channels_are_added_listed_and_removed(town: Town, store: Store, machine: Machine) -> None:
+async def test_n28_channels_are_added_listed_and_removed(town: Town, store: Store, machine: Machine) -> None:
     news, sport = town.open("daily_news", 7), town.open("sport_today", 3)
     news.title = "News [/b] [red]"
     await machine.start()
     printed = await machine.tga("channels", "add", "@Daily_News", "https://t.me/sport_today", "@nobody_has_this")
     assert "@daily_news: is watched now" in printed
     assert "@sport_today: is watched now" in printed
-    assert "@nobody_has_this: not yet" in printed
-    assert "nobody has this username" in printed
+    assert "@nobody_has_this: not added" in printed
+    assert "no channel has this name" in printed
+    assert "later" not in printed
     await store.captured(news, sport)
     listed = await machine.json("channels", "list")
     assert {row["username"]: (row["captured"], row["unknown"], row["error"]) for row in listed["channels"]} == {

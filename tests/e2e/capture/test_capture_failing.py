@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from telegram_simulator.faults import Fault
 
@@ -178,3 +179,20 @@ async def test_spec_7_3_visits_that_hang_are_no_progress(town: Town, store: Stor
         assert runtime.supervisor.tasks["visits"].last_progress == before
     await store.captured(news)
     assert runtime.supervisor.tasks["visits"].last_progress > before
+
+
+async def test_n28_an_expected_state_is_logged_without_a_traceback(town: Town, store: Store, capture: Capture) -> None:
+    news = town.open("daily_news", 5)
+    await store.watch(news)
+    await capture.start()
+    await store.captured(news)
+    town.sim.faults.add(Fault("error", "messages.getHistory", code=400, message="CHANNEL_PRIVATE"))
+    with capture_logs() as lines:
+
+        async def failed() -> bool:
+            return bool((await store.row(news)).failures)
+
+        await store.until(failed, "a visit that fails", 120)
+    (said, *_) = [line for line in lines if line["event"] == "visit_failed"]
+    assert "private" in said["reason"]
+    assert said["exc_info"] is None

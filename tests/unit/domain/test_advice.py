@@ -13,6 +13,7 @@ pytestmark = pytest.mark.unit
     "error,advice",
     [
         (None, Advice.NOTHING),
+        ("resolve: no channel has this name (USERNAME_NOT_OCCUPIED)", Advice.CHECK_NAME),
         ("resolve: nobody has this username (USERNAME_NOT_OCCUPIED)", Advice.CHECK_NAME),
         ("resolve: this invite link expired or never was (X)", Advice.CHECK_NAME),
         ("history: the channel is private, or this account was banned from it (X)", Advice.JOIN),

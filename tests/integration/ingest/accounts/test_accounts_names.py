@@ -116,7 +116,7 @@ async def test_a_wrong_username_is_told_and_not_asked_for_again_for_a_while(scen
     await scene.both()
     pool = await scene.pool()
     for _ in range(3):
-        with pytest.raises(SourceError, match=r"@no_such_name.*nobody has this username") as gone:
+        with pytest.raises(SourceError, match=r"@no_such_name.*no channel has this name") as gone:
             await pool.resolve(ChannelRef(username="no_such_name"))
         assert gone.value.failure is Failure.GONE
     assert scene.asked(RESOLVE) == 1
