@@ -274,6 +274,15 @@ PIPELINE = (
         panel="Published again",
     ),
     Alert(
+        name="EngineLostItsData",
+        expr="sum by (engine) (increase(engine_data_lost_total[1h])) > 0",
+        lasts="0s",
+        severity="ticket",
+        summary="{{ $labels.engine }} was found without what it had held; it is brought back from PostgreSQL",
+        dashboard="pipeline",
+        panel="Lost by engines",
+    ),
+    Alert(
         name="JobFailing",
         expr='sum by (periodic_job) (increase(job_runs_total{outcome="failed"}[6h])) > 2',
         lasts="0s",

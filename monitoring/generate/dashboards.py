@@ -248,6 +248,23 @@ PIPELINE = Dashboard(
             by("kind", "increase(posts_published_again_total[1h])"),
         ),
         panel(
+            "Lost by engines",
+            "Times in the last hour that Redis, an index or the media store was found without what it had held.",
+            by("engine", "increase(engine_data_lost_total[1h])"),
+        ),
+        panel(
+            "Rebuild of indexes",
+            "Posts to compare until a lost index is whole again.",
+            Query("max(index_rebuild_remaining_posts)", "posts"),
+        ),
+        panel(
+            "Looked at and brought back",
+            "Per hour: posts compared with what should be there of them, index entries and files that were missing.",
+            Query("sum(increase(posts_examined_total[1h]))", "compared"),
+            Query("sum(increase(index_posts_restored_total[1h]))", "index entries"),
+            Query("sum(increase(media_files_lost_total[1h]))", "files"),
+        ),
+        panel(
             "Pages of links",
             "Pages asked for, per second, by what became of them.",
             by("outcome", "rate(crawl_pages_total[5m])"),

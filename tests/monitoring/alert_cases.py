@@ -42,6 +42,7 @@ RESTARTS = 'supervised_task_restarts_total{task="visits"}'
 OLDEST = 'stage_oldest_waiting_seconds{stage="tagging"}'
 PROCESSED = 'posts_processed_total{stage="tagging",success='
 LETTERS = 'dead_letters{stage="tagging"}'
+LOST = 'engine_data_lost_total{engine="vectors"}'
 AGAIN = 'posts_published_again_total{kind="unindexed"}'
 JOBS = 'job_runs_total{periodic_job="digests",outcome='
 DEATHS = 'worker_deaths_total{worker="local_worker",reason="died"}'
@@ -198,6 +199,9 @@ CASES = {
         labels={"stage": "tagging"},
     ),
     "PostsPublishedAgain": Case(at="30m", fires={AGAIN: "0+10x60"}, silent=[{AGAIN: "0+1x60"}, {AGAIN: "500x60"}]),
+    "EngineLostItsData": Case(
+        at="30m", fires={LOST: "0x10 1x60"}, silent=[{LOST: "0x60"}, {LOST: "3x60"}], labels={"engine": "vectors"}
+    ),
     "JobFailing": Case(
         at="60m",
         fires={f'{JOBS}"failed"}}': "0 1x14 2x15 3x15 4x30"},
