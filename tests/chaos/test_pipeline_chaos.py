@@ -65,7 +65,7 @@ async def begin_pipeline(folder: Path) -> AsyncIterator[Begin]:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 async def test_a_little_chaos_in_the_pipeline(begin_pipeline: Begin) -> None:
     plan = PipelinePlan(
         seed=int(os.environ.get("CHAOS_SEED", "7")),
@@ -75,7 +75,7 @@ async def test_a_little_chaos_in_the_pipeline(begin_pipeline: Begin) -> None:
         kills=6,
         pause=(1.5, 3.5),
         lived=timedelta(hours=4),
-        settle_seconds=150,
+        settle_seconds=300,
         seen=2,
         poisons=10,
         changes=14,
