@@ -120,7 +120,8 @@ class Gate:
             except Trouble as trouble:
                 wait = self._wait_after(trouble, attempt)
                 if wait is None:
-                    raise self._given_up(trouble) from trouble
+                    # In one line: a model that is away or speaks nonsense is no bug of ours, and needs no traceback.
+                    raise self._given_up(trouble) from None
                 await asyncio.sleep(wait)
                 attempt += 1
             else:
