@@ -61,7 +61,8 @@ class Stale:
 
     def sentence(self, since: str) -> str:
         """What is wrong, since when, what it costs, what to do."""
-        tries = f"{self.failures} failed tries, the last: {self.error}" if self.failures else "no answer"
+        times = "one failed try" if self.failures == 1 else f"{self.failures} failed tries, the last"
+        tries = f"{times}: {self.error}" if self.failures else "no answer"
         what = f"{self.kind} {self.rule.shown or self.name}: it {self.rule.what} since {since} ({tries})"
         return "; ".join(part for part in (what, self.rule.cost, self.rule.remedy) if part)
 

@@ -36,8 +36,16 @@ from telegram_assistant.web.status import POLICY, status_page
 
 PROBE_SECONDS = 2.0
 REPORT_SECONDS = 30.0  # so old may a role's last report be when the next one is late
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 10.0
 LIGHT = frozenset({"degraded", "late"})  # what a section says when only a part does not work
+# What it costs, and what to do. Roles and parts say that themselves.
+HINTS = {
+    "postgres": "nothing is captured, stored or found; start that server or look into its log",
+    "redis": "nothing goes through the stages; start that server or look into its log",
+    "media": "posts are captured, their files wait; look at MEDIA_URL and at the server behind it",
+    "engine": "what needs it waits; start that server or look into its log",
+    "task": "its work waits; it is started again by itself, and the log has the traceback (task_failed)",
+}
 BRIEF = ("status", "troubles", "demo", "scheduler", "parser")  # of `/health`
 LONGEST_HEAD = 256 * 1024  # of a request: ten thousand characters of a query take twelve bytes each at worst
 
@@ -157,8 +165,11 @@ class Health:
         self.level = Level.FAILING if Level.FAILING in levels else Level.DEGRADED if levels else Level.OK
 
     def _sentence(self, trouble: Trouble) -> str:
-        since = self._since[trouble.kind, trouble.name]
-        return trouble.said if "since" in trouble.said else f"{trouble.said} (since {_time(since)})"
+        said, hint = trouble.said, HINTS.get(trouble.name) if trouble.kind == "engine" else None
+        if "since" not in said:
+            said = f"{said} (since {_time(self._since[trouble.kind, trouble.name])})"
+        hint = hint or HINTS.get(trouble.kind)
+        return f"{said}; {hint}" if hint else said
 
     async def _section(self, name: str, report: Section) -> tuple[str, dict[str, Any]]:
         """A role that is slow to report is as it was a moment ago; one that cannot report for long is not well."""
