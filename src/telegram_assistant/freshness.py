@@ -180,7 +180,7 @@ class Freshness:
         since = {key: moment for key, part in self._parts.items() if (moment := part.stale_since(now)) is not None}
         whole = {kind for kind, _ in since} - {kind for kind, name in self._parts if (kind, name) not in since}
         return [
-            Stale(*key, part.rule, now - since[key], part.failures, part.error, failing=key[0] in whole)
+            Stale(*key, self._named(*key), now - since[key], part.failures, part.error, failing=key[0] in whole)
             for key, part in self._parts.items()
             if key in since and part.rule.part_of not in since
         ]
@@ -190,8 +190,16 @@ class Freshness:
         now = self._ticks()
         found: dict[str, dict[str, dict[str, Any]]] = {}
         for (kind, name), part in self._parts.items():
-            found.setdefault(kind, {})[part.rule.shown or name] = self._state(part, now)
+            found.setdefault(kind, {})[self._named(kind, name).shown or name] = self._state(part, now)
         return found
+
+    def _named(self, kind: str, name: str) -> Rule:
+        """The rule with a name for people: what belongs to another part has that one's name in its own."""
+        rule = self._parts[kind, name].rule
+        whole = self._parts.get(rule.part_of) if rule.part_of else None
+        if rule.shown or whole is None or rule.part_of is None or not whole.rule.shown:
+            return rule
+        return rule.of(name.replace(rule.part_of[1], whole.rule.shown))
 
     def _state(self, part: _Part, now: float) -> dict[str, Any]:
         waits = now - min(part.flying.values()) if part.flying else None

@@ -158,14 +158,15 @@ def test_a_part_alone_is_a_trouble_and_all_of_a_kind_are_a_failure(freshness: Fr
 
 
 def test_what_belongs_to_a_stale_part_is_not_told_again(freshness: Freshness, ticks: Ticks) -> None:
-    freshness.watch("method", "a history", Rule(within=45.0, part_of=("account", "a")))
+    freshness.watch("method", "history of a", Rule(within=45.0, part_of=("account", "a")))
     for _ in range(4):
         fail(freshness)
-        fail(freshness, "a history", "method")
+        fail(freshness, "history of a", "method")
         ticks.now += 20
     assert [one.kind for one in freshness.stale()] == ["account"]
     freshness.succeeded("account", "a")
-    assert [one.kind for one in freshness.stale()] == ["method"]
+    (method,) = freshness.stale()
+    assert method.sentence("11:02:03 UTC").startswith("method history of Alice: it"), "in the words of people"
 
 
 def test_a_hanging_try_beside_others_that_succeed_counts_only_where_each_must_end(
