@@ -131,6 +131,7 @@ async def subscribe(world: World, connection: AsyncConnection, name: str, channe
 
 async def add_tenants_rows(world: World, connection: AsyncConnection, name: str) -> None:
     keys: dict[str, Any] = {"tenants": world.ids[name], "users": world.users[name]}
+    keys["channels"] = next(key[0] for key, seers in world.seen_by["channels"].items() if name in seers)
     keys["posts"] = next(key[0] for key, seers in world.seen_by["posts"].items() if name in seers)
     for table in metadata.sorted_tables:
         others = {"users", "channels", "subscriptions", *PRIVATE_TO_THE_SYSTEM}

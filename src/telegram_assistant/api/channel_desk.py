@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from telegram_assistant.api.problems import Problem, conflict, not_found
+from telegram_assistant.api.problems import Problem, conflict, forbidden, not_found
 from telegram_assistant.api.services import Services
-from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.access import OLD_HISTORIES_A_DAY, RECENT, Caller, Right, refusal
+from telegram_assistant.domain.budgets import Claim, Kind, day_of
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.domain.thresholds import GapReport, report_gap
 from telegram_assistant.ingest.explaining import Explained, explain_next
 from telegram_assistant.ingest.polling import LEARN_FROM
+from telegram_assistant.stores.postgres.budgets import Budgets, Refused
+from telegram_assistant.stores.postgres.channel_settings import ChannelSettings
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.intervals import Intervals
 from telegram_assistant.stores.postgres.requests import Request, Requests
@@ -45,7 +48,7 @@ class Preview:
 
 
 class ChannelDesk:
-    """For one caller. A channel that it does not watch is a problem 404, whoever else does."""
+    """For one caller, with its rights. A channel that its tenant does not watch is a problem 404, whoever else does."""
 
     def __init__(self, services: Services, caller: Caller) -> None:
         self._services = services
@@ -68,8 +71,13 @@ class ChannelDesk:
         known = await self.watched.public(ref.username) if ref.username else None
         return Preview(reference, watched, request, known)
 
+    def _need(self, right: Right) -> None:
+        if not self._caller.may(right):
+            raise forbidden(refusal(right))
+
     async def add(self, text: str) -> Request:
         """As `tga channels add`: a wish, which capture fulfils."""
+        self._need(Right.ADD)
         reference = str(reference_of(text))
         if len(await self.watched.requests(self._tenant, limit=MOST_REQUESTS)) >= MOST_REQUESTS:
             raise conflict(f"{MOST_REQUESTS} channels are waiting to be found already: remove some of them first")
@@ -83,34 +91,56 @@ class ChannelDesk:
     async def visit(self, channel_id: int) -> Watched:
         """As `tga parse`, without waiting for the outcome."""
         await self.get(channel_id)
+        self._need(Right.VISIT)
         await self._channels.make_due(self._services.clock(), channel_id)
         return await self.get(channel_id)
 
     async def backfill(self, channel_id: int, since: datetime | None) -> Watched:
-        found = await self.get(channel_id)
+        """Who watches a channel with others reads it for them too: what is older than recent is for admins."""
+        found, now = await self.get(channel_id), self._services.clock()
+        old = since is None or since < now - RECENT
+        self._need(Right.OLD_HISTORY if old else Right.RECENT_HISTORY)
         if found.requested_from is None:
             raise conflict("It was not visited yet: ask for its history after the first visit")
-        await self._channels.ask_history(channel_id, min(since, self._services.clock()) if since else None)
+        if old:
+            await self._count_history(now)
+        await self._channels.ask_history(channel_id, min(since, now) if since else None)
         await self._record("history_requested", found.shown, since=since.isoformat() if since else "all")
         return await self.get(channel_id)
 
+    async def _count_history(self, now: datetime) -> None:
+        limit = OLD_HISTORIES_A_DAY
+        claim = Claim(owner=str(self._tenant), kind=Kind.HISTORY, period=day_of(now), limit=limit)
+        if isinstance(await Budgets(self._services.database).claim([claim], now), Refused):
+            raise conflict(f"Your tenant asked for {limit} histories today, which is the limit: go on tomorrow")
+
+    async def drop_request(self, number: int) -> bool:
+        """Take a wish back."""
+        found = await self.watched.request(self._tenant, number=number)
+        if found is None or found.channel_id is not None:
+            return False
+        if found.user_id != self._caller.user_id:
+            self._need(Right.DROP_REQUEST)
+        return await self.watched.drop_request(self._tenant, number)
+
     async def remove(self, channel_id: int) -> None:
         found = await self.get(channel_id)
+        self._need(Right.REMOVE)
         await self.watched.unwatch(self._tenant, channel_id)
         await self._record("channel_removed", found.shown)
 
     async def revive(self, channel_id: int) -> Watched:
         found = await self.get(channel_id)
+        self._need(Right.REVIVE)
         await self._channels.set_status(channel_id, "active", next_visit_at=self._services.clock())
         await self._record("channel_revived", found.shown)
         return await self.get(channel_id)
 
     async def change(self, channel_id: int, *, priority: int | None, timezone: str | None) -> Watched:
+        """For the caller's tenant; what capture uses follows from what all who watch it ask for."""
         found = await self.get(channel_id)
-        if priority is not None:
-            await self._channels.set_priority(channel_id, priority)
-        if timezone is not None:
-            await self.watched.set_timezone(channel_id, timezone)
+        self._need(Right.CHANGE)
+        await ChannelSettings(self._services.database).change(self._tenant, channel_id, priority, timezone)
         await self._record("channel_changed", found.shown, priority=priority, timezone=timezone)
         return await self.get(channel_id)
 

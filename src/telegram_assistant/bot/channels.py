@@ -16,6 +16,7 @@ from telegram_assistant.bot.finding import begin_search
 from telegram_assistant.bot.memory import Expected
 from telegram_assistant.bot.talk import Talk
 from telegram_assistant.bot.words import href, lines, paragraphs, shortened
+from telegram_assistant.domain.access import Right
 from telegram_assistant.domain.channel import bare_id, marked_id
 from telegram_assistant.search.results import Sort
 from telegram_assistant.stores.postgres.watched import Watched
@@ -119,8 +120,7 @@ async def forwarded(message: Message, talk: Talk) -> None:
 
 
 async def take_back(_: CallbackQuery, callback_data: Wish, talk: Talk) -> str:
-    dropped = await _desk(talk).watched.drop_request(talk.caller.tenant_id, callback_data.id)
-    if not dropped:
+    if not await _desk(talk).drop_request(callback_data.id):
         return talk.say.plain("too_old")
     await talk.show(talk.say("taken_back"))
     return talk.say.plain("taken_back")
@@ -191,7 +191,10 @@ async def _show(talk: Talk, channel: Watched, page: int) -> None:
         lines(card, state, say("channel_failing", error=shortened(failing, 200)) if failing else ""),
         rows(
             [do("posts", "newest_of"), do("visit", "visit")],
-            [do("sure", "remove"), button(say.plain("back"), Channels(page=page))],
+            [
+                *([do("sure", "remove")] if talk.caller.may(Right.REMOVE) else []),
+                button(say.plain("back"), Channels(page=page)),
+            ],
         ),
     )
 

@@ -24,12 +24,14 @@ from telegram_assistant.ingest.role import open_pool, open_saver
 from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.audits import Audit, Audits
+from telegram_assistant.stores.postgres.channel_settings import ChannelSettings
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.postgres.unreadable import Unreadable
+from telegram_assistant.stores.postgres.watched import WatchedChannels
 
 WAIT_SECONDS = 20.0
 PATIENCE_SECONDS = 60.0
@@ -135,8 +137,10 @@ def remove(channel: Reference) -> None:
         channels = Channels(runtime.database)
         found = await (lookup if dropped else find)(channels, channel)
         if found is not None:
-            await channels.set_status(found.id, "removed")
-        console.print(f"{channel}: not watched any more", highlight=False, markup=False)
+            await WatchedChannels(runtime.database).unwatch(UUID(SYSTEM_TENANT), found.id)
+        after = await channels.get(found.id) if found is not None else None
+        others = "" if after is None or after.status == "removed" else ", but other tenants go on"
+        console.print(f"{channel}: not watched any more{others}", highlight=False, markup=False)
 
     with_runtime(work)
 
@@ -148,6 +152,8 @@ def revive(channel: Reference) -> None:
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         found = await find(channels, channel)
+        if found.status == "removed" and found.tenant_id in {None, UUID(SYSTEM_TENANT)}:
+            await WatchedChannels(runtime.database).watch(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), found.id)
         await channels.set_status(found.id, "active", next_visit_at=datetime.now(UTC))
         console.print(f"{found.shown}: is visited again at once", highlight=False, markup=False)
 
@@ -167,8 +173,11 @@ def priority(
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         found = await find(channels, channel)
-        await channels.set_priority(found.id, value)
-        console.print(f"{found.shown}: priority {value}", highlight=False, markup=False)
+        await ChannelSettings(runtime.database).change(UUID(SYSTEM_TENANT), found.id, value)
+        after = await channels.get(found.id)
+        used = after.priority if after is not None else value
+        more = "" if used == value else f"; capture uses {used}, which another tenant asks for"
+        console.print(f"{found.shown}: priority {value}{more}", highlight=False, markup=False)
 
     with_runtime(work)
 

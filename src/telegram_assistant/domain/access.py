@@ -1,9 +1,13 @@
-"""Who asks, and what they may do. The tenant comes from the credential, never from a parameter (G7, LESSONS 17)."""
+"""Who asks, and what they may do. The tenant comes from the credential, never from a parameter (G7, LESSONS 17).
+
+What is done with a channel touches all who watch it, so the rights stand here, for API, pages and bot alike. The
+command line is the operator's: it acts for the system's tenant, and may do all.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
@@ -14,6 +18,38 @@ class Role(StrEnum):
     SYSTEM = "system"
     ADMIN = "admin"
     MEMBER = "member"
+
+
+class Right(StrEnum):
+    """What can be done with the channels that a tenant watches."""
+
+    ADD = "add"
+    VISIT = "visit"
+    RECENT_HISTORY = "recent_history"
+    OLD_HISTORY = "old_history"
+    CHANGE = "change"
+    REVIVE = "revive"
+    REMOVE = "remove"
+    DROP_REQUEST = "drop_request"  # of another user; one's own is always one's own
+
+
+RECENT = timedelta(days=31)  # history that a member may ask for
+OLD_HISTORIES_A_DAY = 20  # that a tenant may ask for: each can take thousands of requests
+_OF_MEMBERS = frozenset({Right.ADD, Right.VISIT, Right.RECENT_HISTORY})
+_REFUSALS = {
+    Right.OLD_HISTORY: f"Only an admin may ask for posts that are older than {RECENT.days} days: ask one of yours",
+    Right.REMOVE: "Only an admin may remove a channel, because your whole tenant would lose it: ask one of yours",
+    Right.DROP_REQUEST: "Only an admin may take back what another user asked for",
+}
+
+
+def may(role: Role, right: Right) -> bool:
+    return role in {Role.ADMIN, Role.SYSTEM} or right in _OF_MEMBERS
+
+
+def refusal(right: Right) -> str:
+    """What is told to who may not."""
+    return _REFUSALS.get(right, "Only an admin may do this")
 
 
 class Via(StrEnum):
@@ -35,6 +71,9 @@ class Caller:
     via: Via
     csrf: str = ""  # what forms of a session must carry
     key_ends: datetime | None = None  # of whoever calls with a key that does not last for ever
+
+    def may(self, right: Right) -> bool:
+        return may(self.role, right)
 
     @property
     def is_admin(self) -> bool:

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     MODELS = "models"  # tokens for tags, vectors and answers, by day: of all, and of each tenant its share
     CRAWL = "crawl"  # pages, by tenant and day
     SITE = "site"  # pages, by site and hour
+    HISTORY = "history"  # whole histories that a tenant asks for, by day
 
 
 class Short(StrEnum):

@@ -158,7 +158,7 @@ async def test_whoever_stops_watching_takes_nothing_from_others(town: Town, clie
         channel=SPORT,
     )
     await town.archive.post(1, "goal", channel=SPORT)
-    assert (await client_of(town.member).delete(f"{CHANNELS}/{SPORT}")).status_code == 204
+    assert (await client_of(town.admin).delete(f"{CHANNELS}/{SPORT}")).status_code == 204
     assert (await client_of(town.member).get(f"{CHANNELS}/{SPORT}")).status_code == 404
     assert (await client_of(town.other).get(f"{CHANNELS}/{SPORT}")).json()["status"] == "active"
     assert (await client_of(town.other).delete(f"{CHANNELS}/{SPORT}")).status_code == 204
@@ -177,7 +177,7 @@ async def test_it_is_visited_when_somebody_asks(town: Town, client_of: ClientOf)
 
 @pytest.mark.usefixtures("visited")
 async def test_older_posts_are_asked_for(town: Town, client_of: ClientOf) -> None:
-    client = client_of(town.member)
+    client = client_of(town.admin)
     answer = await client.post(f"{CHANNELS}/{NEWS}/backfill", json={"since": "2024-01-01T00:00:00Z"})
     assert answer.status_code == 202
     (row,) = await town.archive.rows("SELECT history_from FROM channels WHERE id = :id", id=NEWS)

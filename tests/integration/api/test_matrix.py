@@ -21,6 +21,7 @@ from telegram_assistant.api import routes
 from telegram_assistant.api.app import PREFIX
 from telegram_assistant.api.auth import get_admin, get_caller
 from tests.integration.api.samples import BODIES, QUERIES, Belongings, belongings_of
+from tests.integration.search.archive import NEWS
 
 pytestmark = pytest.mark.integration
 
@@ -134,6 +135,38 @@ async def test_another_tenant_finds_nothing(app: FastAPI, client_of: Client, tow
         for secret in own.secrets():
             assert secret not in answer.text, operation
     assert await own.everything() == before, "nothing of it was changed"
+
+
+async def test_n17_what_a_tenant_does_with_a_shared_channel_is_its_own_affair(
+    app: FastAPI, client_of: Client, town: Town
+) -> None:
+    """Every operation of an admin of B on a channel that both watch: A sees the same as before."""
+    watcher = client_of(town.member)
+    before = await shown_of(watcher, NEWS)
+    tried = 0
+    for operation in operations(app):
+        if "channel_id" not in operation.parameters or operation.name in STREAMS | NOT_HERE:
+            continue
+        await town.archive.run(
+            "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :channel)"
+            " ON CONFLICT DO NOTHING",
+            tenant=town.other.tenant_id,
+            user=town.other.user_id,
+            channel=NEWS,
+        )
+        own = await belongings_of(town, town.other)
+        own.ids["channel_id"] = NEWS
+        answer = await send(client_of(town.other), operation, own)
+        assert answer.status_code < 500, f"{operation}: {answer.text[:200]}"
+        assert await shown_of(watcher, NEWS) == before, operation
+        tried += 1
+    assert tried >= 8
+
+
+async def shown_of(client: httpx.AsyncClient, channel: int) -> dict[str, Any]:
+    """What a tenant has said of a channel itself, and that it still has it."""
+    answer = (await client.get(f"{PREFIX}/channels/{channel}")).json()
+    return {name: answer[name] for name in ("id", "status", "priority", "timezone", "captured")}
 
 
 async def test_its_own_tenant_gets_it(app: FastAPI, client_of: Client, town: Town) -> None:

@@ -111,8 +111,9 @@ async def get_request(desk: DeskDep, caller: CallerDep, request_id: RequestId) -
 @router.delete(
     "/requests/{request_id}", status_code=204, operation_id="drop_channel_request", summary="Take a wish back"
 )
-async def drop_request(desk: DeskDep, caller: CallerDep, request_id: RequestId) -> None:
-    if not await desk.watched.drop_request(caller.tenant_id, request_id):
+async def drop_request(desk: DeskDep, request_id: RequestId) -> None:
+    """Of another user: admins."""
+    if not await desk.drop_request(request_id):
         raise not_found("open request")
 
 
@@ -129,10 +130,12 @@ async def change_channel(
     return ChannelAnswer.of(await desk.change(channel_id, priority=change.priority, timezone=change.timezone))
 
 
-@router.delete("/{channel_id}", status_code=204, operation_id="remove_channel", summary="Stop watching a channel")
-async def remove_channel(desk: DeskDep, channel_id: ChannelId) -> None:
+@router.delete(
+    "/{channel_id}", status_code=204, operation_id="remove_channel", summary="Stop watching a channel (admins)"
+)
+async def remove_channel(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> None:
     """Nobody of your tenant sees it any more. What was captured stays for whoever else watches it, or adds it again."""
-    await desk.remove(channel_id)
+    await ChannelDesk(services, admin).remove(channel_id)
 
 
 @router.post("/{channel_id}/parse", status_code=202, operation_id="parse_channel", summary="Visit a channel now")
@@ -152,6 +155,7 @@ async def revive_channel(services: ServicesDep, admin: AdminDep, channel_id: Cha
 
 @router.post("/{channel_id}/backfill", status_code=202, operation_id="backfill_channel", summary="Ask for older posts")
 async def backfill_channel(desk: DeskDep, channel_id: ChannelId, history: HistoryRequest) -> VisitAnswer:
+    """What is older than 31 days: admins."""
     return _asked(await desk.backfill(channel_id, history.since), "/ledger")
 
 

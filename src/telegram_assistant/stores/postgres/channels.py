@@ -411,11 +411,6 @@ class Channels:
             await connection.execute(others, {"id": channel_id, "name": username})
             await connection.execute(statement, values)
 
-    async def set_priority(self, channel_id: int, priority: int) -> None:
-        statement = text("UPDATE channels SET priority = :priority WHERE id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "priority": priority})
-
     async def ask_history(self, channel_id: int, since: datetime | None) -> None:
         """Somebody wants the history from this moment on (None: all of it). Whoever reads next asks Telegram."""
         statement = text("UPDATE channels SET history_from = least(history_from, :since) WHERE id = :id")

@@ -188,6 +188,18 @@ subscriptions = Table(
     Index(None, "tenant_id"),
 )
 
+# What a tenant asks of a channel that it shares with others; null: the usual.
+channel_settings = Table(
+    "channel_settings",
+    metadata,
+    Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
+    Column("channel_id", BigInteger, ForeignKey("channels.id", ondelete="CASCADE"), primary_key=True),
+    Column("priority", Integer),
+    Column("timezone", Text),
+    _now("changed_at"),
+    Index(None, "channel_id"),
+)
+
 media_groups = Table(
     "media_groups",
     metadata,

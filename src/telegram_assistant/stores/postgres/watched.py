@@ -1,6 +1,6 @@
 """What a tenant watches, as its people see it: channels with their coverage, and the wishes that are still open.
 
-Everything is read under row-level security; what is changed belongs to the channel, which all who watch it share.
+Everything is read under row-level security. Priority and time zone are the tenant's own (channel_settings.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.channel import ChannelRef
+from telegram_assistant.stores.postgres.channel_settings import DEFAULT_ZONE, derive_settings
 from telegram_assistant.stores.postgres.database import as_tenant
 from telegram_assistant.stores.postgres.requests import COLUMNS as REQUEST_COLUMNS
 from telegram_assistant.stores.postgres.requests import Request
@@ -97,6 +98,8 @@ class Summary:
 _FIELDS = tuple(Watched.__dataclass_fields__)
 _COUNTED = {
     "private": "channels.tenant_id IS NOT NULL",
+    "priority": "coalesce(mine.priority, 0)",
+    "timezone": f"coalesce(mine.timezone, '{DEFAULT_ZONE}')",
     "requested": "asked.stop - asked.start",
     "known": (
         "coalesce((SELECT sum(upper(r) - lower(r))"
@@ -107,7 +110,8 @@ _COUNTED = {
     ),
 }
 _SELECT = (
-    f"SELECT {', '.join(_COUNTED.get(name, f'channels.{name}') for name in _FIELDS)} FROM channels, LATERAL (SELECT"
+    f"SELECT {', '.join(_COUNTED.get(name, f'channels.{name}') for name in _FIELDS)} FROM channels"
+    " LEFT JOIN channel_settings mine ON mine.channel_id = channels.id, LATERAL (SELECT"  # one row: the tenant's
     " coalesce(requested_from, newest_id + 1) AS start, greatest(requested_from, newest_id + 1) AS stop) AS asked"
     " WHERE status IN ('active', 'dead')"
 )
@@ -200,14 +204,25 @@ class WatchedChannels:
         async with as_tenant(self._database, tenant_id) as connection:
             return bool((await connection.execute(statement, {"number": number})).rowcount)
 
+    async def watch(self, tenant_id: UUID, user_id: UUID, channel_id: int) -> None:
+        """One that was captured before; what is not known yet is wished for (requests.py)."""
+        statement = text(
+            "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :id)"
+            " ON CONFLICT DO NOTHING"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"tenant": tenant_id, "user": user_id, "id": channel_id})
+            await derive_settings(connection, channel_id)
+
     async def unwatch(self, tenant_id: UUID, channel_id: int) -> None:
         """The tenant's people do not see it any more. Nobody visits what nobody watches; what was captured stays."""
         async with as_tenant(self._database, tenant_id) as connection:
             for table in ("subscriptions", "channel_requests"):
                 await connection.execute(text(f"DELETE FROM {table} WHERE channel_id = :id"), {"id": channel_id})
         async with self._database.begin() as connection:
-            # Who subscribes locks the channel first: what we see after this is what there is.
-            await connection.execute(text("SELECT 1 FROM channels WHERE id = :id FOR UPDATE"), {"id": channel_id})
+            left = text("DELETE FROM channel_settings WHERE channel_id = :id AND tenant_id = :tenant")
+            await connection.execute(left, {"id": channel_id, "tenant": tenant_id})
+            await derive_settings(connection, channel_id)
             await connection.execute(
                 text(
                     "UPDATE channels SET status = 'removed', next_visit_at = NULL WHERE id = :id"
@@ -216,11 +231,6 @@ class WatchedChannels:
                 ),
                 {"id": channel_id},
             )
-
-    async def set_timezone(self, channel_id: int, timezone: str) -> None:
-        statement = text("UPDATE channels SET timezone = :timezone WHERE id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "timezone": timezone})
 
     async def by_hour(self, tenant_id: UUID, channel_id: int, *, timezone: str, since: datetime) -> list[list[int]]:
         """How many posts came by weekday (Monday first) and hour, on the clocks of that zone; an album is one."""

@@ -98,7 +98,7 @@ async def add(request: Request, desk: DeskDep, caller: PageCallerDep, reference:
 async def drop_request(
     request: Request, desk: DeskDep, caller: PageCallerDep, number: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
-    await desk.watched.drop_request(caller.tenant_id, number)
+    await desk.drop_request(number)
     if "hx-request" not in request.headers:
         return RedirectResponse("/channels", status_code=303)
     found = await _requested(desk, caller)
@@ -155,8 +155,8 @@ async def backfill(desk: DeskDep, channel_id: ChannelId, since: Annotated[date |
 
 
 @router.post("/channels/{channel_id}/remove")
-async def remove(desk: DeskDep, channel_id: ChannelId) -> Response:
-    await desk.remove(channel_id)
+async def remove(services: ServicesDep, admin: PageAdminDep, channel_id: ChannelId) -> Response:
+    await _of(services, admin).remove(channel_id)
     return RedirectResponse("/channels", status_code=303)
 
 
