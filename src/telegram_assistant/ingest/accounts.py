@@ -8,6 +8,7 @@ from itertools import count
 from math import inf
 from time import monotonic
 from typing import Any
+from uuid import UUID
 
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.pacing import Priority
@@ -20,7 +21,9 @@ from telegram_assistant.ingest.source import ChannelInfo, Peer, Source, SourceEr
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
+SYSTEM = UUID(SYSTEM_TENANT)
 MOVE_AFTER = 30.0  # a shorter flood is cheaper than asking for the username with another account
 DENIED_SECONDS = 3600.0  # an account that may not read a channel is not tried there for so long
 RED_AFTER = 300.0  # every account waits for longer than this: nothing is captured, and health says so
@@ -68,13 +71,18 @@ class AccountPool:
         source, peer = await self._place(search, {})
         return ChannelReader(self, source, priority, search, peer), peer
 
-    async def resolve(self, ref: ChannelRef) -> tuple[str, ChannelInfo]:
-        """What somebody means, and the account that was told. Store its access hash under that account."""
+    async def resolve(self, ref: ChannelRef, tenant_id: UUID = SYSTEM) -> tuple[str, ChannelInfo]:
+        """What a tenant means, and the account that was told. Store its access hash under that account.
+
+        What has no name is private: only the tenant's own accounts are asked, and of what others have there nothing is
+        known here, so that the answer is that for a channel which does not exist.
+        """
         await self._roster.refresh()
-        if known := await self._known(ref):
+        if known := await self._known(ref, tenant_id):
             return known
         errors: list[SourceError] = []
-        for seat in sorted(self._roster.usable, key=lambda seat: seat.load(RESOLVING, self._ticks())):
+        asked = [seat for seat in self._roster.usable if ref.username or seat.account.tenant_id == tenant_id]
+        for seat in sorted(asked, key=lambda seat: seat.load(RESOLVING, self._ticks())):
             try:
                 info = await self._look_up(seat, ref)
             except SourceError as exc:
@@ -214,7 +222,7 @@ class AccountPool:
             await self.failed(source, exc)
             raise
 
-    async def _known(self, ref: ChannelRef) -> tuple[str, ChannelInfo] | None:
+    async def _known(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo] | None:
         """A channel that we have already, if an account of now can read it."""
         if ref.username is not None:
             channel = await self._channels.by_username(ref.username)
@@ -222,8 +230,10 @@ class AccountPool:
             channel = await self._channels.get(ref.channel_id)
         else:
             return None
-        able = [seat.id for seat in self._roster.usable if channel is not None and seat.id in channel.access_hash]
-        if channel is None or not able or channel.status != "active":
+        if channel is None or channel.tenant_id not in {None, tenant_id}:
+            return None
+        able = [seat.id for seat in self._roster.usable if seat.id in channel.access_hash]
+        if not able or channel.status != "active":
             return None  # what nobody visits may have lost its name to another
         info = ChannelInfo(
             id=channel.id,

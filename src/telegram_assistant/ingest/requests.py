@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
+from uuid import UUID
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
@@ -26,7 +27,7 @@ log = get_logger(__name__)
 class Resolver(Protocol):
     """Whoever can look a channel up, and which account did."""
 
-    async def resolve(self, ref: ChannelRef) -> tuple[str, ChannelInfo]: ...
+    async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]: ...
 
 
 class Fulfilment:
@@ -55,7 +56,8 @@ class Fulfilment:
 
     async def _fulfil(self, request: Request) -> None:
         try:
-            account_id, info = await self._resolver.resolve(parse_ref(request.reference))
+            account_id, info = await self._resolver.resolve(parse_ref(request.reference), request.tenant_id)
+            await self._requests.fulfil(request, info, account_id, self._clock())
         except SourceError as exc:
             delay = min(FIRST_DELAY * 2 ** min(request.attempts, 16), LONGEST_DELAY)
             if exc.failure is Failure.FLOOD:
@@ -67,6 +69,5 @@ class Fulfilment:
             log.warning("channel_request_failed", reference=request.reference, reason=str(exc))
             await self._requests.fail(request, str(exc), next_attempt_at=self._clock() + delay)
             return
-        await self._requests.fulfil(request, info, account_id, self._clock())
         self._due.set()
         log.info("channel_added", reference=request.reference, channel=info.title)

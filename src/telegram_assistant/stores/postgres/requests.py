@@ -9,7 +9,9 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ingest.source import ChannelInfo
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.ingest.source import ChannelInfo, SourceError
+from telegram_assistant.stores.postgres.channel_settings import derive_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,10 @@ class Request:
     channel_id: int | None
     last_error: str | None
     attempts: int
+
+
+def no_account_joined(shown: str) -> str:
+    return f"none of the Telegram accounts has joined {shown}: log in with one that has"
 
 
 COLUMNS = "id, tenant_id, user_id, reference, channel_id, last_error, attempts"
@@ -79,17 +85,23 @@ class Requests:
             await connection.execute(statement, {"id": request.id, "error": error, "next": next_attempt_at})
 
     async def fulfil(self, request: Request, info: ChannelInfo, account_id: str, now: datetime) -> None:
-        """The channel exists: store it once for all, subscribe, and let the next visit come at once."""
+        """The channel exists: store it once for all, subscribe, and let the next visit come at once.
+
+        A private one belongs to the tenant of the account that reads it. Raises SourceError where that is not the one
+        that asks: it is told what it is told of a channel that does not exist.
+        """
         async with self._database.begin() as connection:
             # A name may have moved to another channel; the newest answer of Telegram is right.
             await connection.execute(
                 text("UPDATE channels SET username = NULL WHERE lower(username) = lower(:name) AND id <> :id"),
                 {"name": info.username, "id": info.id},
             )
-            await connection.execute(
+            made = await connection.execute(
                 text(
                     "INSERT INTO channels (id, tenant_id, title, username, about, is_group, subscribers, linked_id,"
-                    " access_hash, next_visit_at) VALUES (:id, :tenant, :title, :username, :about, :is_group,"
+                    " access_hash, next_visit_at) VALUES (:id, CASE WHEN :private THEN coalesce((SELECT tenant_id"
+                    " FROM telegram_accounts WHERE CAST(id AS text) = CAST(:account AS text)), :tenant) END,"
+                    " :title, :username, :about, :is_group,"
                     " :subscribers, :linked_id,"
                     " jsonb_build_object(CAST(:account AS text), CAST(:hash AS bigint)), :now)"
                     " ON CONFLICT (id) DO UPDATE SET title = excluded.title, username = excluded.username,"
@@ -97,11 +109,12 @@ class Requests:
                     " about = coalesce(nullif(excluded.about, ''), channels.about),"
                     " subscribers = coalesce(excluded.subscribers, channels.subscribers),"
                     " access_hash = channels.access_hash || excluded.access_hash, status = 'active', failures = 0,"
-                    " next_visit_at = least(channels.next_visit_at, excluded.next_visit_at)"
+                    " next_visit_at = least(channels.next_visit_at, excluded.next_visit_at) RETURNING tenant_id"
                 ),
                 {
                     "id": info.id,
-                    "tenant": request.tenant_id if info.is_private else None,
+                    "private": info.is_private,
+                    "tenant": request.tenant_id,
                     "title": info.title,
                     "username": info.username,
                     "about": info.about,
@@ -113,6 +126,9 @@ class Requests:
                     "now": now,
                 },
             )
+            owner = made.scalar_one()
+            if owner not in {None, request.tenant_id}:
+                raise SourceError(Failure.CHANNEL_PRIVATE, no_account_joined(request.reference))
             await connection.execute(
                 text(
                     "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :channel)"
@@ -120,6 +136,7 @@ class Requests:
                 ),
                 {"tenant": request.tenant_id, "user": request.user_id, "channel": info.id},
             )
+            await derive_settings(connection, info.id)
             await connection.execute(
                 text("UPDATE channel_requests SET channel_id = :channel, last_error = NULL WHERE id = :id"),
                 {"channel": info.id, "id": request.id},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
@@ -94,13 +95,21 @@ class Scene:
         self.opened.append((account_id, live))
         return TelegramSource(client, account_id, request_timeout=self.request_timeout, gate=gate)
 
-    async def watch(self, channel_id: int, hashes: dict[str, int] | None = None) -> Channel:
+    async def tenant(self, name: str) -> UUID:
+        statement = text("INSERT INTO tenants (name) VALUES (:name) RETURNING id")
+        async with self.database.begin() as connection:
+            found: UUID = (await connection.execute(statement, {"name": name})).scalar_one()
+        return found
+
+    async def watch(
+        self, channel_id: int, hashes: dict[str, int] | None = None, *, tenant: UUID | None = None
+    ) -> Channel:
         """Makes a channel's row, with the access hashes that accounts have for it."""
         known = self.world.channels[channel_id]
         async with self.database.begin() as connection:
             await connection.execute(
-                text("INSERT INTO channels (id, title, username) VALUES (:id, :title, :username)"),
-                {"id": known.id, "title": known.title, "username": known.username},
+                text("INSERT INTO channels (id, title, username, tenant_id) VALUES (:id, :title, :username, :tenant)"),
+                {"id": known.id, "title": known.title, "username": known.username, "tenant": tenant},
             )
         for account_id, access_hash in (hashes or {}).items():
             await self.store.remember_hash(account_id, channel_id, access_hash)

@@ -9,6 +9,7 @@ import pytest
 
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.ingest.accounts import SYSTEM
 from telegram_assistant.ingest.directory import MISSING_SECONDS
 from telegram_assistant.ingest.source import SourceError
 from telegram_simulator.faults import Fault
@@ -130,6 +131,28 @@ async def test_an_invite_is_understood_by_the_account_that_joined(scene: Any) ->
     pool = await scene.pool()
     account, info = await pool.resolve(parse_ref("https://t.me/+come-in-here"))
     assert (account, info.id, info.is_private) == (bob, 400, True)
+
+
+async def test_n17_a_private_channel_is_known_to_the_tenant_of_its_account_alone(scene: Any) -> None:
+    """Who asks for another's gets the words that it gets for a number which no channel has."""
+    other = await scene.tenant("other")
+    await scene.log_in(ANN)
+    session = scene.sim.session(BOB)
+    bob = (await scene.store.add(telegram_user_id=BOB, name="Bob", session=session, tenant_id=other)).id
+    await scene.watch(400, {bob: 14}, tenant=other)
+    pool = await scene.pool()
+    told = []
+    for number in (400, 999):
+        with pytest.raises(SourceError) as refused:
+            await pool.resolve(ChannelRef(channel_id=number), SYSTEM)
+        told.append((refused.value.failure, str(refused.value).replace(str(number), "N")))
+    assert told[0] == told[1]
+    with pytest.raises(SourceError, match="join it in Telegram first"):
+        await pool.resolve(parse_ref("https://t.me/+come-in-here"), SYSTEM)
+    assert scene.asked(RESOLVE, BOB) == 0
+    for ref in (ChannelRef(channel_id=400), parse_ref("https://t.me/+come-in-here")):
+        account, info = await pool.resolve(ref, other)
+        assert (account, info.id) == (bob, 400)
 
 
 async def test_an_invite_that_nobody_took_says_what_to_do(scene: Any) -> None:
