@@ -21,6 +21,7 @@ class Key:
     auth: Any
     user_id: int | None = None
     seeded: bool = False  # made by `Simulator.session`, not by a handshake
+    duplicated: bool = False  # used from two addresses at once: it opens nothing any more
 
 
 class KeyRing:
@@ -42,9 +43,9 @@ class KeyRing:
         return key
 
     def seeded(self, user_id: int) -> Key:
-        """The ready-made key of a user: the same one until it is logged out."""
+        """The ready-made key of a user: the same one until it is logged out or was used from two addresses."""
         for key in self._keys.values():
-            if key.seeded and key.user_id == user_id:
+            if key.seeded and key.user_id == user_id and not key.duplicated:
                 return key
         key = Key(AuthKey(os.urandom(256)), user_id, seeded=True)
         self._keys[key.auth.key_id] = key
@@ -56,6 +57,11 @@ class KeyRing:
         self._keys[key_id].user_id = user_id
         self._save()
 
+    def revoke(self, key: Key) -> None:
+        """It was used from two addresses at once."""
+        key.duplicated = True
+        self._save()
+
     def forget(self, key_id: int) -> None:
         if self._keys.pop(key_id, None) is not None:
             self._save()
@@ -64,7 +70,8 @@ class KeyRing:
         try:
             rows = json.loads(path.read_text())["keys"]
             for row in rows:
-                key = Key(AuthKey(base64.b64decode(row["key"])), row["user"], row["seeded"])
+                auth = AuthKey(base64.b64decode(row["key"]))
+                key = Key(auth, row["user"], row["seeded"], row.get("duplicated", False))
                 self._keys[key.auth.key_id] = key
         except (KeyError, TypeError, ValueError) as exc:
             raise ValueError(f"{path} is not a simulator's state file: {exc!r}. Remove it to start anew") from exc
@@ -73,7 +80,12 @@ class KeyRing:
         if self._path is None:
             return
         rows = [
-            {"key": base64.b64encode(key.auth.key).decode(), "user": key.user_id, "seeded": key.seeded}
+            {
+                "key": base64.b64encode(key.auth.key).decode(),
+                "user": key.user_id,
+                "seeded": key.seeded,
+                "duplicated": key.duplicated,
+            }
             for key in self._keys.values()
         ]
         self._path.parent.mkdir(parents=True, exist_ok=True)

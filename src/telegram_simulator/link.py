@@ -56,6 +56,11 @@ class Link:
         self.sessions: dict[int, Session] = {}
         self.deaf = False  # packets are taken, and nothing is sent
 
+    @property
+    def way(self) -> tuple[str, ...]:
+        """Where the client comes from, and by which address it reached us."""
+        return self._transport.way
+
     async def run(self) -> None:
         """Read until the client goes away or breaks the protocol."""
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -39,6 +39,7 @@ class Simulator:
         world: World,
         *,
         host: str = "127.0.0.1",
+        also_at: Sequence[str] = (),
         port: int = 0,
         faults: Iterable[Fault] = (),
         dc_id: int = 2,
@@ -51,6 +52,7 @@ class Simulator:
         self.faults = FaultBook(faults)
         self.rpc_log: deque[RpcCall] = deque(maxlen=LOG_LENGTH)
         self.unhandled: list[str] = []
+        self.duplicated: list[int | None] = []  # whose keys were used from two addresses at once
         self.public_key_pem: str = PUBLIC_KEY.save_pkcs1().decode()
         self._gzip = gzip_answers
         self._keys = KeyRing(state_path)
@@ -62,7 +64,8 @@ class Simulator:
         )
         self._dispatcher = Dispatcher(self._backend, self.rpc_log, self.unhandled)
         self._salt = secrets.randbits(62)
-        self._server: asyncio.Server | None = None
+        self._also_at = tuple(also_at)
+        self._servers: list[asyncio.Server] = []
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._deaf: Callable[[], None] | None = None
@@ -78,7 +81,11 @@ class Simulator:
     @property
     def address(self) -> str:
         """As TELEGRAM_SERVER takes it."""
-        return f"{self._backend.dc_id}:{self._backend.host}:{self.port}"
+        return self.address_at(self._backend.host)
+
+    def address_at(self, host: str) -> str:
+        """The same by another of its hosts: who comes by that one counts as a client at another address."""
+        return f"{self._backend.dc_id}:{host}:{self.port}"
 
     @property
     def diff_pts_mode(self) -> str:
@@ -133,27 +140,31 @@ class Simulator:
             link.deaf = hung
 
     async def start(self) -> None:
-        if self._server is not None:
+        if self._servers:
             raise RuntimeError("the simulator is started already")
-        self._server = await asyncio.start_server(self._connected, self._backend.host, self._backend.port)
-        self._backend.port = self._server.sockets[0].getsockname()[1]
+        for host in (self._backend.host, *self._also_at):
+            server = await asyncio.start_server(self._connected, host, self._backend.port)
+            self._servers.append(server)
+            self._backend.port = server.sockets[0].getsockname()[1]
         self._backend.index.reset()
         self._deaf = self.world.listen(self._changed)
 
     async def stop(self) -> None:
         """Close every connection and leave no task behind."""
-        server, self._server = self._server, None
-        if server is None:
+        servers, self._servers = self._servers, []
+        if not servers:
             return
         if self._deaf is not None:
             self._deaf()
-        server.close()
+        for server in servers:
+            server.close()
         for link in list(self._links):
             link.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await server.wait_closed()
+        for server in servers:
+            await server.wait_closed()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -198,6 +209,11 @@ class Simulator:
         key_id, request = session.key.auth.key_id, plain.request
         method, user_id = method_name(request), session.key.user_id
         session.wants_updates |= plain.wants_updates
+        if self._duplicated(session):
+            self._dispatcher.note(method, request, user_id, "AUTH_KEY_DUPLICATED")
+            session.link.answer(session, msg_id, bytes(types.RpcError(406, "AUTH_KEY_DUPLICATED")))
+            self._stir()
+            return
         fault = self._fault(self._dispatcher.event(method, request, user_id)) if len(self.faults) else None
         action = None if fault is None else fault.action
         if action in {"drop", "silence"}:
@@ -217,6 +233,16 @@ class Simulator:
         else:
             session.link.answer(session, msg_id, body)
         self._stir()
+
+    def _duplicated(self, session: Session) -> bool:
+        """A key that is used from two addresses at once opens nothing from then on, as Telegram does it."""
+        key, way = session.key, session.link.way
+        if not key.duplicated and any(
+            other.key is key for link in self._links if link.way != way for other in link.sessions.values()
+        ):
+            self.duplicated.append(key.user_id)
+            self._keys.revoke(key)
+        return key.duplicated
 
     def _fault(self, event: Event) -> Fault | None:
         fault = self.faults.pick(event)

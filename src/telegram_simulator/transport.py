@@ -37,6 +37,9 @@ class Transport:
         self._reader: _Prepended | asyncio.StreamReader = reader
         self._writer = writer
         self._codec: Any = None
+        # Both ends, without the client's port: on one machine only the address that it chose tells clients apart.
+        ends = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+        self.way = tuple(end[0] for end in ends if end)
 
     async def read(self) -> bytes:
         """The next packet; `Gone` at the end."""
