@@ -26,6 +26,7 @@ PRIVATE_TO_THE_SYSTEM = {
     "budget_calls",
     "budget_spending",
     "job_runs",
+    "leases",
     "model_results",
     "outbox",
     "search_terms",

@@ -137,3 +137,13 @@ budget_calls = Table(
     Column("ends_at", DateTime(timezone=True), nullable=False),  # then it counts as spent
     Index(None, "owner", "kind"),
 )
+
+# What one process at a time may do, such as opening an account's session. It ends by time, so the dead hold nothing.
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),  # account:<id> | session:<digest> | process:<owner>
+    Column("owner", Text, nullable=False),
+    Column("until", DateTime(timezone=True), nullable=False),
+    Column("fence", BigInteger, nullable=False, server_default="0"),  # grows when the owner changes
+)

@@ -90,6 +90,7 @@ telegram_accounts = Table(
     Column("telegram_user_id", BigInteger, unique=True, nullable=False),
     Column("name", Text, nullable=False),
     Column("session", LargeBinary, nullable=False),  # encrypted; never in clear (LESSONS 24)
+    Column("session_digest", Text),  # of the session in clear: the same session is known by it, whatever the key
     Column("status", Text, nullable=False, server_default="active"),  # active | revoked | banned
     Column("last_error", Text),
     Column("floods", JSONB, nullable=False, server_default=text("'{}'")),  # method -> ISO time it ends

@@ -1,0 +1,29 @@
+"""Which process works with which Telegram account, and by which mark a session is known without its key."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0017"
+down_revision = "0016"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "leases",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("until", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("fence", sa.BigInteger(), server_default="0", nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
+    )
+    op.execute("ALTER TABLE leases ENABLE ROW LEVEL SECURITY")
+    op.execute("CREATE POLICY tenant ON leases TO tga_tenant USING (false)")
+    op.execute("GRANT SELECT ON leases TO tga_tenant")
+    op.add_column("telegram_accounts", sa.Column("session_digest", sa.Text(), nullable=True))
+
+
+def downgrade() -> None:
+    op.drop_column("telegram_accounts", "session_digest")
+    op.drop_table("leases")
