@@ -26,7 +26,7 @@ from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import LATE_POSTS
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import albums, audits, channel_ledger, outbox, posts
-from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.database import after_deadlock, raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
 from telegram_assistant.tracing import TRACES
 
@@ -149,6 +149,7 @@ class Saver:
         self._keep_protected = keep_protected
         self.committed = asyncio.Event()  # wakes the relay of this process
 
+    @after_deadlock
     async def save(self, reading: Reading) -> Saved:
         """Raises Skip when the channel is no longer there, Reject for what no other producer can know."""
         now, began, trace_id = self._clock(), perf_counter(), uuid4().hex

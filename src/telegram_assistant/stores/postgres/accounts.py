@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Literal
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from sqlalchemy import Row, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.moments import as_utc
+from telegram_assistant.domain.moments import as_utc, times_in
 from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.sealed import Sealer
@@ -31,6 +32,7 @@ class Account:
     telegram_user_id: int
     name: str
     session: bytes = field(repr=False)
+    session_digest: str | None = field(repr=False)
     status: AccountStatus
     last_error: str | None
     floods: Mapping[str, datetime]  # by method, when it may be asked again
@@ -43,8 +45,13 @@ COLUMNS = ", ".join(Account.__dataclass_fields__)
 def _account(row: Row[Any]) -> Account:
     values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
     values["id"] = str(row.id)
-    values["floods"] = {method: as_utc(datetime.fromisoformat(until)) for method, until in row.floods.items()}
+    values["floods"] = {method: as_utc(until) for method, until in times_in(row.floods).items()}
     return Account(**values)
+
+
+def session_digest(session: str) -> str:
+    """By it a session is known to those who have another key. It has 256 random bytes, so this tells nothing."""
+    return sha256(session.strip().encode()).hexdigest()
 
 
 class TelegramAccounts:
@@ -59,13 +66,15 @@ class TelegramAccounts:
     ) -> Account:
         """A new account, or a new session of a known one. Floods stay: Telegram means the account, not the session."""
         statement = text(
-            "INSERT INTO telegram_accounts AS known (tenant_id, telegram_user_id, name, session)"
-            " VALUES (CAST(:tenant_id AS uuid), :user, :name, :session) ON CONFLICT (telegram_user_id) DO UPDATE"
-            " SET name = excluded.name, session = excluded.session, status = 'active', last_error = NULL"
+            "INSERT INTO telegram_accounts AS known (tenant_id, telegram_user_id, name, session, session_digest)"
+            " VALUES (CAST(:tenant_id AS uuid), :user, :name, :session, :digest)"
+            " ON CONFLICT (telegram_user_id) DO UPDATE SET name = excluded.name, session = excluded.session,"
+            " session_digest = excluded.session_digest, status = 'active', last_error = NULL"
             f" WHERE known.tenant_id = excluded.tenant_id RETURNING {COLUMNS}"
         )
         sealed = self._sealer.seal(session, owner=str(telegram_user_id))
         values = {"tenant_id": str(tenant_id), "user": telegram_user_id, "name": name, "session": sealed}
+        values["digest"] = session_digest(session)
         async with self._database.begin() as connection:
             row = (await connection.execute(statement, values)).first()
         if row is None:
@@ -75,6 +84,14 @@ class TelegramAccounts:
     def session(self, account: Account) -> str:
         """The session in clear. Raises Fatal when it was sealed with another key."""
         return self._sealer.unseal(account.session, owner=str(account.telegram_user_id))
+
+    async def remember_digest(self, account: Account, digest: str) -> None:
+        """For a row that an earlier version wrote."""
+        statement = text(
+            "UPDATE telegram_accounts SET session_digest = :digest WHERE id = CAST(:id AS uuid) AND session = :session"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": account.id, "session": account.session, "digest": digest})
 
     async def all(self) -> list[Account]:
         async with self._database.connect() as connection:
@@ -96,6 +113,9 @@ class TelegramAccounts:
             )
             result = await connection.execute(
                 text("DELETE FROM telegram_accounts WHERE CAST(id AS text) = lower(:id)"), {"id": account_id}
+            )
+            await connection.execute(
+                text("DELETE FROM leases WHERE name = 'account:' || lower(:id)"), {"id": account_id}
             )
         return bool(result.rowcount)
 
@@ -120,10 +140,25 @@ class TelegramAccounts:
             row = (await connection.execute(find, {"id": account_id})).first()
             if row is None:
                 return
-            floods = {name: datetime.fromisoformat(end) for name, end in row.floods.items()}
+            floods = times_in(row.floods)
             floods[method] = max(until, floods.get(method, until))
             kept = {name: as_utc(end).isoformat() for name, end in floods.items() if end > now}
             await connection.execute(write, {"id": account_id, "floods": kept})
+
+    async def who_waits(self, now: datetime, *, shown: int) -> dict[str, list[str]]:
+        """What is held up by a method that no account may ask: a few names of each kind."""
+        asked = "SELECT reference FROM channel_requests WHERE channel_id IS NULL ORDER BY id LIMIT :shown"
+        due = (
+            "SELECT coalesce('@' || username, title) FROM channels WHERE status = 'active' AND next_visit_at <= :now"
+            " ORDER BY next_visit_at LIMIT :shown"
+        )
+        files = "SELECT 'post ' || post_id FROM post_media WHERE status = 'pending' LIMIT :shown"
+        async with self._database.connect() as connection:
+            found = {}
+            for kind, statement in (("asked", asked), ("due", due), ("files", files)):
+                values = {"shown": shown, **({"now": now} if kind == "due" else {})}
+                found[kind] = [str(row[0]) for row in await connection.execute(text(statement), values)]
+        return found
 
     async def remember_hash(self, account_id: str, channel_id: int, access_hash: int) -> None:
         """An access hash is valid for the account that got it, and for no other."""

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.stores.postgres.leases import readable
 from telegram_assistant.stores.postgres.posts import Connection
 
 # Between two full audits of a channel of whose changes Telegram tells too little, or nothing at all.
@@ -88,16 +90,18 @@ class Audits:
         async with self._database.begin() as connection:
             await connection.execute(statement, values)
 
-    async def take(self, now: datetime, hold: timedelta) -> Audit | None:
+    async def take(self, now: datetime, hold: timedelta, reach: Reach | None = None) -> Audit | None:
         """Whose turn it is: full audits first, each in its turn; for so long no other process gets it."""
+        ours, able = readable(reach, table="c")
+        ours = f"EXISTS (SELECT FROM channels c WHERE c.id = channel_audits.channel_id AND {ours})" if able else ours
         for condition in ("wanted_at IS NOT NULL", "wanted_at IS NULL"):
             statement = text(
                 f"UPDATE channel_audits SET next_at = :until WHERE channel_id = (SELECT channel_id FROM channel_audits"
-                f" WHERE {condition} AND next_at <= :now ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED)"
+                f" WHERE {condition} AND next_at <= :now AND {ours} ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED)"
                 f" RETURNING {COLUMNS}"
             )
             async with self._database.begin() as connection:
-                row = (await connection.execute(statement, {"now": now, "until": now + hold})).first()
+                row = (await connection.execute(statement, {"now": now, "until": now + hold, **able})).first()
             if row is not None:
                 return Audit(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
         return None

@@ -12,7 +12,11 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
+from telegram_assistant.domain.moments import times_in
 from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
+from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.stores.postgres.database import after_deadlock
+from telegram_assistant.stores.postgres.leases import readable
 from telegram_assistant.stores.postgres.posts import to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
@@ -29,6 +33,12 @@ ASK_FROM = (
     "requested_from = greatest(least(requested_from, :first), hidden_up_to + 1), hidden_asked ="
     " CASE WHEN :first <= hidden_up_to THEN least(hidden_asked, :first) ELSE hidden_asked END"
 )
+# The sooner of two future times. One that is due stays so; but while it is visited, that visit may be past the point.
+BY_THEN = (
+    "CASE WHEN next_visit_at > :now THEN least(next_visit_at, :at)"
+    " WHEN next_visit_at IS NULL OR leased_until > :now THEN :at ELSE next_visit_at END"
+)
+LATE = timedelta(minutes=1)  # so long a channel waits for the process whose account knows it
 BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
 
@@ -70,7 +80,7 @@ COLUMNS = ", ".join(f"channels.{name}" for name in Channel.__dataclass_fields__)
 
 def channel_of(row: Row[Any]) -> Channel:
     values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
-    values["refreshed"] = {name: datetime.fromisoformat(moment) for name, moment in values["refreshed"].items()}
+    values["refreshed"] = times_in(values["refreshed"])
     return Channel(**values)
 
 
@@ -128,6 +138,14 @@ class Quiet:
     last_error_at: datetime | None
 
 
+def in_order(changes: str, wanted: str) -> str:
+    """A change of many channels that takes their rows by id: two who come from different ends would deadlock."""
+    return (
+        f"WITH picked AS MATERIALIZED (SELECT id FROM channels WHERE {wanted} ORDER BY id FOR NO KEY UPDATE)"
+        f" UPDATE channels SET {changes} FROM picked WHERE channels.id = picked.id"
+    )
+
+
 class Channels:
     """The channels of the system: no tenant's filter here, capture works for all."""
 
@@ -154,6 +172,7 @@ class Channels:
         async with self._database.connect() as connection:
             return [channel_of(row) for row in await connection.execute(statement)]
 
+    @after_deadlock
     async def plan(self, now: datetime, *, every: bool = True) -> int:
         """Every active channel that waits for a tick becomes due; the number of those that are due now.
 
@@ -161,42 +180,67 @@ class Channels:
         """
         waiting = "(next_visit_at IS NULL OR next_visit_at = planned_at)" if every else "next_visit_at IS NULL"
         async with self._database.begin() as connection:
-            await connection.execute(
-                text(f"UPDATE channels SET next_visit_at = :now WHERE status = 'active' AND {waiting}"), {"now": now}
-            )
+            changed = in_order("next_visit_at = :now", f"status = 'active' AND {waiting}")
+            await connection.execute(text(changed), {"now": now})
             due = text("SELECT count(*) FROM channels WHERE status IN ('active', 'dead') AND next_visit_at <= :now")
             return int((await connection.execute(due, {"now": now})).scalar_one())
 
+    @after_deadlock
+    async def visit_by(self, now: datetime, at: datetime, channel_id: int) -> None:
+        """Visit this channel then, if not sooner."""
+        statement = text(f"UPDATE channels SET next_visit_at = {BY_THEN} WHERE id = :id")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"now": now, "at": at, "id": channel_id})
+
+    @after_deadlock
     async def make_due(self, now: datetime, channel_id: int | None = None) -> bool:
         """Visit this channel (a dead one too), or all that are active, at once."""
-        statement = text(f"UPDATE channels SET next_visit_at = :now WHERE {THIS_OR_ALL}")
+        statement = text(in_order("next_visit_at = :now", THIS_OR_ALL))
         async with self._database.begin() as connection:
             return bool((await connection.execute(statement, {"now": now, "id": channel_id})).rowcount)
 
-    async def look_again(self, now: datetime, channel_id: int | None = None) -> None:
-        """Something may have been missed: read what is recent again, at once. Edits and deletions are in it too."""
-        statement = text(
-            "UPDATE channels SET next_visit_at = :now, refreshed = refreshed - CAST(:windows AS text[])"
-            f" WHERE {THIS_OR_ALL}"
-        )
-        values = {"now": now, "id": channel_id, "windows": [*covered_by(RECENT), CHANGES]}
+    @after_deadlock
+    async def look_again(
+        self,
+        now: datetime,
+        channel_id: int | None = None,
+        *,
+        account: str | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Something may have been missed: read what is recent again, at once or then. Edits and deletions are in it.
+
+        With `account` only what that one reads: others have missed nothing.
+        """
+        changes = f"next_visit_at = {BY_THEN}, refreshed = refreshed - CAST(:windows AS text[])"
+        wanted = f"{THIS_OR_ALL} AND (CAST(:account AS text) IS NULL OR jsonb_exists(access_hash, :account))"
+        statement = text(in_order(changes, wanted))
+        windows = [*covered_by(RECENT), CHANGES]
+        values = {"now": now, "at": at or now, "id": channel_id, "account": account, "windows": windows}
         async with self._database.begin() as connection:
             await connection.execute(statement, values)
 
-    async def lease(self, owner: str, *, limit: int, now: datetime, ttl: timedelta) -> list[Channel]:
-        """Take channels that are due and nobody holds: the important first, then those that wait longest."""
+    @after_deadlock
+    async def lease(
+        self, owner: str, *, limit: int, now: datetime, ttl: timedelta, reach: Reach | None = None
+    ) -> list[Channel]:
+        """Take channels that are due, free, and in our reach: the important first, then those that wait longest."""
+        condition, able = readable(reach, late="channels.next_visit_at < :late")
         # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
         statement = text(
             "WITH due AS MATERIALIZED (SELECT id FROM channels WHERE status IN ('active', 'dead')"
-            " AND next_visit_at <= :now AND (leased_until IS NULL OR leased_until < :now)"
+            f" AND next_visit_at <= :now AND (leased_until IS NULL OR leased_until < :now) AND {condition}"
             " ORDER BY priority DESC, next_visit_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
             " UPDATE channels SET leased_by = :owner, leased_until = :until FROM due WHERE channels.id = due.id"
             f" RETURNING {COLUMNS}"
         )
-        values = {"owner": owner, "until": now + ttl, "now": now, "limit": limit}
+        values = {"owner": owner, "until": now + ttl, "now": now, "limit": limit, **able}
+        if reach is not None:
+            values["late"] = now - LATE
         async with self._database.begin() as connection:
             return [channel_of(row) for row in await connection.execute(statement, values)]
 
+    @after_deadlock
     async def renew(self, channel_id: int, owner: str, *, now: datetime, ttl: timedelta) -> bool:
         """False when the lease was lost: somebody else may be reading the channel by now."""
         statement = text("UPDATE channels SET leased_until = :until WHERE id = :id AND leased_by = :owner")
@@ -204,6 +248,7 @@ class Channels:
             result = await connection.execute(statement, {"id": channel_id, "owner": owner, "until": now + ttl})
         return bool(result.rowcount)
 
+    @after_deadlock
     async def hand_back_all(self, owner: str) -> None:
         """What an earlier run of ours held and could not give back, because the database was away."""
         statement = text("UPDATE channels SET leased_by = NULL, leased_until = NULL WHERE leased_by = :owner")
@@ -253,6 +298,7 @@ class Channels:
         values = {"next": next_visit_at, "now": now, "error": error[:LONGEST_ERROR], "dead": dead}
         await self._finish(channel_id, owner, changes, values)
 
+    @after_deadlock
     async def _finish(self, channel_id: int, owner: str, changes: str, values: Mapping[str, object]) -> None:
         statement = text(
             f"UPDATE channels SET leased_by = NULL, leased_until = NULL, {changes}"
@@ -359,10 +405,13 @@ class Channels:
         async with self._database.connect() as connection:
             return list((await connection.execute(statement, {"after": channel_id, "limit": limit})).scalars())
 
-    async def with_holes(self, limit: int, *, without: Collection[int] = ()) -> list[Channel]:
+    async def with_holes(
+        self, limit: int, *, without: Collection[int] = (), reach: Reach | None = None
+    ) -> list[Channel]:
         """Channels whose history was asked for, or of whose requested ids some below the cursor are unknown."""
+        condition, able = readable(reach)
         statement = text(
-            f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND NOT id = ANY(:without)"
+            f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND NOT id = ANY(:without) AND {condition}"
             " AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
             " OR (requested_from <= cursor_id AND NOT coverage @> int8range(requested_from, cursor_id + 1)"
             # What cannot be parsed is no work until it is time to try it again.
@@ -372,7 +421,7 @@ class Channels:
             " ORDER BY priority DESC, id LIMIT :limit"
         )
         async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"limit": limit, "without": list(without)})
+            rows = await connection.execute(statement, {"limit": limit, "without": list(without), **able})
             return [channel_of(row) for row in rows]
 
     async def ledger(self, channel_id: int) -> LedgerState:
@@ -402,12 +451,17 @@ class Channels:
         async with self._database.begin() as connection:
             await connection.execute(statement, {"id": channel_id, "status": status, "next": next_visit_at})
 
+    @after_deadlock
     async def rename(self, channel_id: int, title: str, username: str | None, *, protected: bool = False) -> None:
         """As Telegram says now; whoever had the name in our books has it no more."""
+        both = text(
+            "SELECT id FROM channels WHERE id = :id OR lower(username) = lower(:name) ORDER BY id FOR NO KEY UPDATE"
+        )
         others = text("UPDATE channels SET username = NULL WHERE lower(username) = lower(:name) AND id <> :id")
         statement = text("UPDATE channels SET title = :title, username = :name, protected = :protected WHERE id = :id")
         values = {"id": channel_id, "title": title, "name": username, "protected": protected}
         async with self._database.begin() as connection:
+            await connection.execute(both, {"id": channel_id, "name": username})
             await connection.execute(others, {"id": channel_id, "name": username})
             await connection.execute(statement, values)
 

@@ -10,7 +10,9 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.stores.postgres.channels import COLUMNS, Channel, channel_of
+from telegram_assistant.stores.postgres.leases import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,13 @@ class Comments:
     def __init__(self, database: AsyncEngine) -> None:
         self._database = database
 
-    async def channels(self) -> list[Channel]:
-        statement = text(f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND read_comments ORDER BY id")
+    async def channels(self, reach: Reach | None = None) -> list[Channel]:
+        condition, able = readable(reach)
+        statement = text(
+            f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND read_comments AND {condition} ORDER BY id"
+        )
         async with self._database.connect() as connection:
-            return [channel_of(row) for row in await connection.execute(statement)]
+            return [channel_of(row) for row in await connection.execute(statement, able)]
 
     async def waiting(self, channel_id: int, *, since: datetime, limit: int) -> list[Thread]:
         """Recent posts whose counter says that there is more, the newest first."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from random import uniform
+from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID, uuid4
 
 import asyncpg
 import msgspec
 from sqlalchemy import event, text
-from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from telegram_assistant.errors import Fatal
@@ -22,6 +24,12 @@ from telegram_assistant.stores.postgres.encryption import tls_of, tls_trouble
 
 OLDEST_SERVER = 150000
 TENANT_ROLE = "tga_tenant"
+CONFLICTS = frozenset({"40P01", "40001"})
+TRIES = 5
+PAUSE_SECONDS = 0.1
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 log = get_logger(__name__)
 
@@ -93,6 +101,34 @@ async def raw_transaction(engine: AsyncEngine) -> AsyncIterator[asyncpg.Connecti
             # whoever got the connection next would work inside it, with its locks held for ever.
             await connection.invalidate()
             raise
+
+
+def after_deadlock(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Run a whole transaction again that PostgreSQL ended because of another one. Nothing of it has happened.
+
+    Who takes locks in one order meets no deadlock; a migration that runs beside us takes its own.
+    """
+
+    @wraps(work)
+    async def tried(*args: P.args, **kwargs: P.kwargs) -> T:
+        for attempt in range(1, TRIES):
+            try:
+                return await work(*args, **kwargs)
+            except (asyncpg.TransactionRollbackError, DBAPIError) as exc:
+                if not is_conflict(exc):
+                    raise
+                log.info("transaction_again", work=work.__qualname__, attempt=attempt, reason=str(exc).split("\n")[0])
+            await asyncio.sleep(uniform(0, PAUSE_SECONDS * attempt))  # noqa: S311 - to part them, no secret
+        return await work(*args, **kwargs)
+
+    return tried
+
+
+def is_conflict(exc: BaseException) -> bool:
+    """A deadlock, or a transaction that could not be put in order with others."""
+    if isinstance(exc, DBAPIError):
+        return getattr(exc.orig, "sqlstate", None) in CONFLICTS
+    return isinstance(exc, asyncpg.TransactionRollbackError)
 
 
 def _arguments(address: Address, ca_file: Path | None) -> dict[str, Any]:

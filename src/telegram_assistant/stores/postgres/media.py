@@ -11,9 +11,11 @@ from uuid import UUID, uuid4
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import MEDIA_SETTLED
 from telegram_assistant.stores.media import StoredFile
+from telegram_assistant.stores.postgres.leases import readable
 
 LONGEST_REASON = 500
 
@@ -70,12 +72,16 @@ class MediaQueue:
     def __init__(self, database: AsyncEngine) -> None:
         self._database = database
 
-    async def take(self, *, limit: int, now: datetime, until: datetime) -> list[Wanted]:
-        """Lease files that are due, those that wait longest first."""
+    async def take(self, *, limit: int, now: datetime, until: datetime, reach: Reach | None = None) -> list[Wanted]:
+        """Lease files that are due and that we can fetch, those that wait longest first."""
+        condition, able = readable(reach, table="c")
+        ours = (
+            f"EXISTS (SELECT FROM posts q JOIN channels c ON c.id = q.channel_id WHERE q.id = post_id AND {condition})"
+        )
         # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
         statement = text(
             "WITH due AS MATERIALIZED (SELECT post_id, position FROM post_media"
-            " WHERE status = 'pending' AND next_attempt_at <= :now"
+            f" WHERE status = 'pending' AND next_attempt_at <= :now{f' AND {ours}' if able else ''}"
             " ORDER BY next_attempt_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
             " UPDATE post_media m SET next_attempt_at = :until FROM due, posts p"
             " WHERE m.post_id = due.post_id AND m.position = due.position AND p.id = m.post_id"
@@ -83,7 +89,7 @@ class MediaQueue:
             " p.captured_at, m.next_attempt_at AS leased_until"
         )
         async with self._database.begin() as connection:
-            rows = await connection.execute(statement, {"now": now, "limit": limit, "until": until})
+            rows = await connection.execute(statement, {"now": now, "limit": limit, "until": until, **able})
             taken = [_wanted(row) for row in rows]
         return sorted(taken, key=lambda wanted: (wanted.channel_id, wanted.message_id, wanted.position))
 
