@@ -14,7 +14,7 @@ from telegram_assistant.demo_role import join_demo, start_demo
 from telegram_assistant.health import health_app, listen, serve
 from telegram_assistant.ingest.role import start_ingest
 from telegram_assistant.progress import Steps
-from telegram_assistant.runtime import Runtime, start_runtime
+from telegram_assistant.runtime import Runtime, inherit_engines, start_runtime
 from telegram_assistant.signals import first_of, stop_signals
 from telegram_assistant.stages.role import start_worker
 
@@ -100,6 +100,8 @@ async def _run(settings: Settings, steps: Steps, roles: Roles) -> None:
 
 async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors: Doors, roles: Roles) -> Runtime:
     runtime = await start_runtime(settings, steps, stack, join=roles.join)
+    if runtime.joined:
+        await runtime.start_task("engines", partial(inherit_engines, runtime))
     if settings.demo and (roles.ingest or runtime.running.telegram):
         with steps.step("Simulated Telegram"):
             await (join_demo if roles.join else start_demo)(runtime)

@@ -35,6 +35,8 @@ RECONCILER = "reconciler"  # no stage: it tells of posts again, which is a step 
 SCHEDULER_LOCK = "scheduler:lock"
 SCHEDULER_LAST_TICK = "scheduler:last_tick"  # ISO datetime of the last tick, for health in every process
 POLLING_PRICE = "polling:price"  # JSON: what a request is worth, and what is left of the budget
+ENGINE_PROBE = "health:probe"  # written to see whether Redis takes writes
+AUDITS_ASKED = "audits:asked"  # a list of JSON: audits that somebody waits for
 POLLING_LOOKS = "polling:looks"  # visits of all processes, ever
 REDIS_MARK = "mark"  # a hash that PostgreSQL knows too: without it this Redis has lost what it held
 
@@ -63,6 +65,10 @@ def low_watermark(channel_id: int) -> str:
 def ingest_alive(owner: str) -> str:
     """A sign of life of one ingest process, so that what it locked is not waited for after its death."""
     return f"ingest:alive:{owner}"
+
+
+def audit_answer(token: str) -> str:
+    return f"audits:answer:{token}"
 
 
 def backfill_lock(channel_id: int) -> str:

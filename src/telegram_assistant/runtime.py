@@ -5,11 +5,13 @@ Together with `app.py`, which builds the roles, this is the composition root.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
 from sqlalchemy import text
@@ -23,12 +25,18 @@ from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.health import Health
+from telegram_assistant.log import get_logger
+from telegram_assistant.names import ENGINE_PROBE
 from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import check_redis, open_redis
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.tracing import start_tracing
+
+INHERIT_SECONDS = 1.0
+
+log = get_logger(__name__)
 
 
 def utc_now() -> datetime:
@@ -95,6 +103,10 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
     shared = join and not settings.demo and bool(settings.database_url and settings.redis_url)
     running = folder.running() if join and not shared else None
     joined = running is not None
+    if joined:
+        # Before anything else, so that it comes last: for the case that the engines become ours.
+        stack.callback(folder.close)
+        stack.push_async_callback(supervisor.stop, [EmbeddedPostgres.name, EmbeddedValkey.name])
     if running is None:
         if shared:
             folder.make()
@@ -114,7 +126,7 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
 
     health = Health(supervisor, demo=settings.demo)
     health.engines["postgres"] = lambda: _select_one(database)
-    health.engines["redis"] = redis.ping
+    health.engines["redis"] = lambda: _write(redis)
     return Runtime(settings, steps, folder, supervisor, health, stack, database, redis, running, joined)
 
 
@@ -137,6 +149,34 @@ async def _start_engines(
     return Running(database_url, redis_url)
 
 
+async def inherit_engines(runtime: Runtime, task: Task) -> None:
+    """A supervised job of those who joined: when the process that ran the engines is gone, run them in its place.
+
+    At the same address, so that every open connection of this process and of others finds them again.
+    """
+    task.ready()
+    while not runtime.folder.inherit():
+        task.progress()
+        await asyncio.sleep(INHERIT_SECONDS)
+    log.warning("engines_inherited", reason="the process that ran them is gone")
+    settings, running = runtime.settings, runtime.running
+    engines: list[tuple[str, Engine]] = []
+    if not settings.database_url:
+        port = urlsplit(running.database_url).port or 0
+        engines.append((running.database_url, EmbeddedPostgres(runtime.folder, demo=runtime.demo, port=port)))
+    if not settings.redis_url:
+        port = urlsplit(running.redis_url).port or 0
+        engines.append((running.redis_url, EmbeddedValkey(runtime.folder, demo=runtime.demo, port=port)))
+    for url, engine in engines:
+        await runtime.supervisor.start(engine.name, _keeper(engine))
+        if engine.url != url:
+            raise Fatal(f"{engine.title} had to move, because another program took its port: start again")
+    runtime.folder.announce(replace(running, telegram=None))
+    while True:
+        task.progress()
+        await asyncio.sleep(INHERIT_SECONDS)
+
+
 async def _start_or_again(engine: Engine, task: Task) -> None:
     """What keeps an engine from its first start is for a person to mend; later it may be the engine's own remains."""
     try:
@@ -148,6 +188,13 @@ async def _start_or_again(engine: Engine, task: Task) -> None:
 
 
 async def _start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> str:
+    with steps.step(f"{engine.title} on this machine"):
+        stack.push_async_callback(supervisor.stop, [engine.name])
+        await supervisor.start(engine.name, _keeper(engine))
+    return engine.url
+
+
+def _keeper(engine: Engine) -> Job:
     async def keep(task: Task) -> None:
         try:
             await _start_or_again(engine, task)
@@ -156,12 +203,15 @@ async def _start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, st
         finally:
             await engine.stop()
 
-    with steps.step(f"{engine.title} on this machine"):
-        stack.push_async_callback(supervisor.stop, [engine.name])
-        await supervisor.start(engine.name, keep)
-    return engine.url
+    return keep
 
 
 async def _select_one(database: AsyncEngine) -> None:
     async with database.connect() as connection:
-        await connection.execute(text("SELECT 1"))
+        if (await connection.execute(text("SHOW transaction_read_only"))).scalar_one() == "on":
+            raise Retry("it takes no writes: DATABASE_URL must lead to the primary, not to a replica")
+
+
+async def _write(redis: Redis) -> None:
+    """One that is full or read-only answers a ping as if all were well."""
+    await redis.set(ENGINE_PROBE, "1", ex=60)

@@ -44,6 +44,14 @@ class DataFolder:
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self.path)) from exc
 
+    def inherit(self) -> bool:
+        """Take the lock if its owner is gone; what that one announced stays true once the engines are back."""
+        try:
+            self._lock = self._take_lock()
+        except Fatal:
+            return False
+        return True
+
     def make(self) -> None:
         """Create the folder; refuse one that is read-only or on a full disk."""
         try:

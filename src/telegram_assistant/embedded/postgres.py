@@ -47,10 +47,10 @@ class EmbeddedPostgres:
     name = "postgres"
     title = "PostgreSQL"
 
-    def __init__(self, folder: DataFolder, *, demo: bool = False) -> None:
+    def __init__(self, folder: DataFolder, *, demo: bool = False, port: int = 0) -> None:
         self._folder = folder
         self._database = "tga_demo" if demo else "tga"  # so that a demo leaves nothing behind among real posts
-        self._port = 0
+        self._port = port  # 0: any that is free
         self._child = Child(
             "PostgreSQL", folder.path / "log" / "postgres.log", stop_signals=(signal.SIGINT, signal.SIGQUIT)
         )

@@ -26,12 +26,12 @@ class EmbeddedValkey:
     name = "valkey"
     title = "Valkey"
 
-    def __init__(self, folder: DataFolder, *, demo: bool = False) -> None:
+    def __init__(self, folder: DataFolder, *, demo: bool = False, port: int = 0) -> None:
         self._folder = folder
         self._number = 1 if demo else 0  # the demo's keys stay apart from the real ones
         self._home = folder.path / "valkey"
         self._config = glob.escape(str(self._home / "valkey.conf"))  # Valkey takes [1] in a path for a pattern
-        self._port = 0
+        self._port = port  # 0: any that is free
         self._child = Child("Valkey", folder.path / "log" / "valkey.log", stop_signals=(signal.SIGTERM,))
 
     @property
