@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from telegram_assistant import __version__
 from telegram_assistant.commands import access, accounts, channels, dead_letters, jobs
+from telegram_assistant.commands.audit import audit
 from telegram_assistant.commands.backup import backup, migrate, restore
 from telegram_assistant.commands.doctor import doctor
 from telegram_assistant.commands.explain import explain_channel
@@ -92,7 +93,7 @@ app.command(epilog="Examples: tga spend; tga spend --days 30 --json")(spend)
 app.command(epilog="Example: tga login --phone +79990000000")(accounts.login)
 app.command(epilog="Example: tga parse @durov")(channels.parse)
 app.command(epilog="Example: tga ledger @durov --json")(channels.ledger)
-app.command(epilog="Example: tga audit @durov")(channels.audit)
+app.command(epilog="Example: tga audit @durov")(audit)
 app.command(epilog="Example: tga backfill @durov --since 2024-01-01")(channels.backfill)
 app.command(epilog="Example: TGA_API_KEY=tga_… tga mcp")(mcp)
 app.command(epilog="Example: tga simulate --channels 50 --posts 1000 --seed 7 --truth truth.json")(simulate)

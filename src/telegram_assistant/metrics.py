@@ -141,6 +141,7 @@ FLOOD_UNTIL = Gauge(
     "telegram_flood_until_ts_seconds", "When a method may be asked again", ["account", "method"], registry=REGISTRY
 )
 ACCOUNTS = Gauge("telegram_accounts", "Accounts by what they are good for", ["status"], registry=REGISTRY)
+ACCOUNTS_HELD = Gauge("telegram_accounts_held", "Accounts that this process works with", registry=REGISTRY)
 
 # Media
 MEDIA_FILES = Counter("media_files_total", "Files of posts by what became of them", ["status"], registry=REGISTRY)

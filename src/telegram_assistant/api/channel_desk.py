@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from telegram_assistant.api.problems import Problem, conflict, forbidden, not_found
 from telegram_assistant.api.services import Services
@@ -14,6 +13,7 @@ from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.domain.thresholds import GapReport, report_gap
+from telegram_assistant.domain.zones import zone_of
 from telegram_assistant.ingest.explaining import Explained, explain_next
 from telegram_assistant.ingest.polling import LEARN_FROM
 from telegram_assistant.stores.postgres.budgets import Budgets, Refused
@@ -160,7 +160,9 @@ class ChannelDesk:
     async def rhythm(self, channel: Watched) -> Rhythm:
         now = self._services.clock()
         since = now - timedelta(weeks=RHYTHM_WEEKS)
-        posts = await self.watched.by_hour(self._tenant, channel.id, timezone=channel.timezone, since=since)
+        posts = await self.watched.by_hour(
+            self._tenant, channel.id, timezone=zone_of(channel.timezone).key, since=since
+        )
         if channel.last_post_at is None:
             return Rhythm(since, posts, None)
         stats = (await Intervals(self._services.database).kept([channel.id])).get(channel.id)
@@ -168,7 +170,7 @@ class ChannelDesk:
             now,
             channel.last_post_at,
             stats.p95 if stats else None,
-            zone=ZoneInfo(channel.timezone),
+            zone=zone_of(channel.timezone),
             adaptive=self._services.settings.feature_adaptive_thresholds_enabled,
         )
         return Rhythm(since, posts, gap)

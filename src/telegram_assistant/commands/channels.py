@@ -15,13 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from telegram_assistant.commands.session import with_runtime
-from telegram_assistant.demo_role import join_demo
 from telegram_assistant.domain.advice import SENTENCES, Advice, advise
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.audit import Auditor
-from telegram_assistant.ingest.role import open_pool, open_saver
-from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.audits import Audit, Audits
 from telegram_assistant.stores.postgres.channel_settings import ChannelSettings
@@ -225,31 +221,6 @@ def parse(channel: Reference) -> None:
             )
         raise Fatal(
             f"{before.shown}: nobody visited it within {PATIENCE_SECONDS:.0f} s; is the assistant running (make run)?"
-        )
-
-    with_runtime(work)
-
-
-def audit(channel: Reference) -> None:
-    """Read a sample of a channel's known ids again, compare them with what is stored, and repair what differs."""
-
-    async def work(runtime: Runtime) -> None:
-        if runtime.demo:
-            await join_demo(runtime)
-        channels = Channels(runtime.database)
-        found = await find(channels, channel)
-        pool = await open_pool(runtime, channels)
-        audits = Audits(runtime.database)
-        auditor = Auditor(channels, audits, open_saver(runtime), pool, every_seconds=0, clock=runtime.clock)
-        try:
-            finding = await auditor.audit(found)
-        except SourceError as exc:
-            raise Fatal(f"{found.shown} cannot be audited now: {exc}") from exc
-        console.print(
-            f"{found.shown}: {finding.audited} ids read again; repaired: {finding.missing} missing,"
-            f" {finding.edited} edited, {finding.deleted} deleted",
-            highlight=False,
-            markup=False,
         )
 
     with_runtime(work)

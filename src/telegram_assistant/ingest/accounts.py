@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from datetime import datetime
 from itertools import count
@@ -10,23 +11,36 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
+from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.ingest.directory import Directory
 from telegram_assistant.ingest.reader import AccountSource, ChannelReader, Search
 from telegram_assistant.ingest.roster import Roster
 from telegram_assistant.ingest.seats import READING, RESOLVING, REST_SECONDS, Opener, Seat, is_stale_hash
-from telegram_assistant.ingest.source import ChannelInfo, Peer, Source, SourceError
+from telegram_assistant.ingest.source import ChannelInfo, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.postgres.leases import AccountLeases
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 SYSTEM = UUID(SYSTEM_TENANT)
 MOVE_AFTER = 30.0  # a shorter flood is cheaper than asking for the username with another account
 DENIED_SECONDS = 3600.0  # an account that may not read a channel is not tried there for so long
 RED_AFTER = 300.0  # every account waits for longer than this: nothing is captured, and health says so
+
+SHOWN = 6
+# By method, what is held up while no account may ask it.
+WAITS_FOR = {
+    READING: ("due", "channels that are due wait"),
+    RESOLVING: ("asked", "channels that were asked for wait"),
+    "messages.checkChatInvite": ("asked", "channels that were asked for wait"),
+    "channels.getMessages": ("files", "files wait, new posts do not"),
+    "upload.getFile": ("files", "files wait, new posts do not"),
+}
 
 # When nobody can read a channel, the error that leaves most hope is the one to act on.
 HOPE = (Failure.FLOOD, Failure.TRANSIENT, Failure.CHANNEL_PRIVATE, Failure.GONE, Failure.FATAL, Failure.ACCOUNT)
@@ -47,11 +61,13 @@ class AccountPool:
         paced: bool = True,
         session: str | None = None,
         ticks: Callable[[], float] = monotonic,
+        leases: AccountLeases | None = None,
     ) -> None:
         self._store = store
         self._channels = channels
         self._ticks = ticks
-        self._roster = Roster(store, opener, clock=clock, paced=paced, session=session, ticks=ticks)
+        self._clock = clock
+        self._roster = Roster(store, opener, clock=clock, paced=paced, session=session, ticks=ticks, leases=leases)
         self._directory = Directory(ticks)
         self._denied: dict[tuple[int, str], float] = {}  # channel and account -> until when
         self._turns = count(1)
@@ -63,6 +79,25 @@ class AccountPool:
     async def close(self) -> None:
         """Disconnect all; requests under way end with SourceError."""
         await self._roster.close()
+
+    async def keep(self, task: Task) -> None:
+        """A supervised job: stay the owner of our accounts, and take over those of a process that died."""
+        task.ready()
+        while True:
+            pause = await self._roster.share()
+            task.progress()
+            await asyncio.sleep(pause)
+
+    async def reach(self) -> Reach:
+        """Which channels this process can read now."""
+        await self._roster.refresh()
+        ready = [seat for seat in self._roster.usable if seat.flood(READING) is None]
+        return Reach(
+            knowing=tuple(seat.id for seat in ready),
+            asking=any(seat.flood(RESOLVING) is None for seat in ready),
+            elsewhere=tuple(seat.id for seat in self._roster.living if not seat.ours),
+            living=tuple(seat.id for seat in self._roster.living),
+        )
 
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:
         """Who reads this channel now. The source changes accounts by itself where it has to."""
@@ -90,7 +125,9 @@ class AccountPool:
             else:
                 seat.handed = next(self._turns)
                 return seat.id, info
-        raise self._nobody(str(ref), errors)
+        if ref.invite is not None and len(self._roster.usable) < len(self._roster.living):
+            raise ReadElsewhere(f"{ref} is asked for by an account of another process: none of ours has joined it")
+        raise self._nobody(str(ref), errors, public=True)
 
     async def live(self, account_id: str) -> Source:
         """A connection of its own for `updates`; the one that was opened before is closed."""
@@ -98,6 +135,8 @@ class AccountPool:
         seat = self._roster.seats.get(account_id)
         if seat is None or not seat.usable:
             raise SourceError(Failure.ACCOUNT, "this account cannot be used any more: log in again with `tga login`")
+        if not seat.ours:
+            raise ReadElsewhere("this account belongs to another process now")
         return AccountSource(self, await self._roster.live(seat), Priority.LIVE)
 
     async def heartbeat(self, account_id: str, *, live: bool = False) -> datetime | None:
@@ -130,7 +169,7 @@ class AccountPool:
             return  # an old connection says nothing about the session of now
         if exc.failure is Failure.ACCOUNT:
             await self._roster.end(seat, exc)
-        elif exc.failure is Failure.TRANSIENT:
+        elif exc.failure is Failure.TRANSIENT and not isinstance(exc, ReadElsewhere):
             seat.resting_until = self._ticks() + REST_SECONDS
 
     async def move(self, search: Search, account_id: str, tried: dict[str, SourceError]) -> tuple[Source, Peer]:
@@ -142,7 +181,7 @@ class AccountPool:
             if channel.username and account_id not in search.renewed:
                 await self._forget_hash(search, account_id)
                 del tried[account_id]
-        elif exc.failure not in {Failure.ACCOUNT, Failure.FLOOD}:
+        elif exc.failure not in {Failure.ACCOUNT, Failure.FLOOD} and not isinstance(exc, ReadElsewhere):
             raise exc
         source, peer = await self._place(search, tried)
         if source.account_id != account_id:
@@ -150,14 +189,40 @@ class AccountPool:
         return source, peer
 
     async def report(self) -> dict[str, Any]:
-        """For health: ok while some account can read, or can do so within minutes."""
-        waits = [seat.budget.flood_seconds(READING) for seat in self._roster.usable]
-        error = None
-        if not waits:
+        """For health: ok while some account can read, or can do so within minutes; or while others have them all."""
+        error = note = None
+        if not self._roster.living:
             error = str(self._roster.given_error or "no Telegram account can be used: run `tga login`")
-        elif min(waits) > RED_AFTER:
-            error = f"Telegram makes every account wait; the first is free in {min(waits):.0f} s"
-        return {"status": "failing" if error else "ok", "error": error, "accounts": self._roster.report()}
+        elif not self._roster.usable:
+            note = f"stands by: {self._roster.who_has_them()}"
+        else:
+            error = await self._held_up()
+        return {
+            "status": "failing" if error else "ok",
+            "error": error,
+            "note": note,
+            "accounts": self._roster.report(),
+        }
+
+    async def _held_up(self) -> str | None:
+        """What no account may ask for a while, if something waits for it: who must wait, how long, and what waits."""
+        seats = self._roster.living
+        methods = {method for seat in seats for method in seat.budget.floods()}
+        stuck = [method for method in methods if min(seat.budget.flood_seconds(method) for seat in seats) > RED_AFTER]
+        if not stuck:
+            return None
+        waiting = await self._store.who_waits(self._clock(), shown=SHOWN)
+        said = []
+        for method in sorted(stuck):
+            kind, words = WAITS_FOR.get(method, ("", ""))
+            names = waiting.get(kind, [])
+            if names or method == READING:  # without that one nothing at all is captured
+                first = min(seats, key=lambda seat: seat.budget.flood_seconds(method))
+                until = first.budget.floods()[method].isoformat(timespec="seconds")
+                who = ", ".join(seat.account.name for seat in seats)
+                some = ", ".join((names or ["none yet"])[: SHOWN - 1]) + (" and more" if names[SHOWN - 1 :] else "")
+                said.append(f"Telegram makes {who} wait with {method} until {until}; {words}: {some}")
+        return ". ".join(said) or None
 
     async def _place(self, search: Search, tried: dict[str, SourceError]) -> tuple[Source, Peer]:
         for seat in self._candidates(search, tried):
@@ -169,7 +234,8 @@ class AccountPool:
             else:
                 seat.handed = next(self._turns)
                 return source, peer
-        raise self._nobody(search.channel.shown, list(tried.values()), search.hashes)
+        public = search.channel.username is not None
+        raise self._nobody(search.channel.shown, list(tried.values()), search.hashes, public=public)
 
     def _candidates(self, search: Search, tried: dict[str, SourceError]) -> list[Seat]:
         """Who can read the channel, the best first; why others cannot is added to `tried`."""
@@ -232,7 +298,7 @@ class AccountPool:
             return None
         if channel is None or channel.tenant_id not in {None, tenant_id}:
             return None
-        able = [seat.id for seat in self._roster.usable if seat.id in channel.access_hash]
+        able = [seat.id for seat in self._roster.living if seat.id in channel.access_hash]
         if not able or channel.status != "active":
             return None  # what nobody visits may have lost its name to another
         info = ChannelInfo(
@@ -245,8 +311,11 @@ class AccountPool:
         )
         return able[0], info
 
-    def _nobody(self, shown: str, errors: list[SourceError], hashes: Collection[str] = ()) -> SourceError:
-        if not self._roster.usable and self._roster.given_error is not None:
+    def _nobody(
+        self, shown: str, errors: list[SourceError], hashes: Collection[str] = (), *, public: bool
+    ) -> SourceError:
+        errors = [exc for exc in errors if not isinstance(exc, ReadElsewhere)]  # the last resort, below
+        if not self._roster.living and self._roster.given_error is not None:
             errors = [*errors, self._roster.given_error]
         for failure in HOPE:
             found = [exc for exc in errors if exc.failure is failure]
@@ -255,8 +324,10 @@ class AccountPool:
                 of_the_channel = failure in {Failure.CHANNEL_PRIVATE, Failure.GONE}
                 text = f"{shown}: {best}" if of_the_channel else f"no Telegram account can read {shown} now: {best}"
                 return SourceError(failure, text, flood_seconds=best.flood_seconds)
-        if not self._roster.usable:
+        if not self._roster.living:
             return SourceError(Failure.ACCOUNT, f"no Telegram account can read {shown}: run `tga login`")
+        if any(public or seat.id in hashes for seat in self._roster.living if not seat.ours):
+            return ReadElsewhere(f"{shown} is read by another process: {self._roster.who_has_them()}")
         for seat in self._roster.seats.values():
             if seat.id in hashes:
                 reason = seat.trouble or seat.account.last_error or seat.account.status

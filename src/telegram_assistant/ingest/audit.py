@@ -9,7 +9,7 @@ ids that are said to be empty, in turn: a post that shows too late for any visit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -19,12 +19,13 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.audit import next_ids, stride
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
 from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source, SourceError
 from telegram_assistant.ingest.unreadable import Memory
-from telegram_assistant.ingest.visits import Accounts
+from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDIT_WAITING, AUDITED_IDS
 from telegram_assistant.stores.postgres.audits import Audit, Audits
@@ -70,6 +71,7 @@ class Auditor:
         *,
         every_seconds: float,
         clock: Callable[[], datetime],
+        reach: Callable[[], Awaitable[Reach | None]] = everything,
         rng: Random | None = None,
         memory: Memory | None = None,
     ) -> None:
@@ -79,6 +81,7 @@ class Auditor:
         self._accounts = accounts
         self._every = timedelta(seconds=every_seconds)
         self._clock = clock
+        self._reach = reach
         self._rng = rng or Random()  # noqa: S311 - a sample, no secret
         self._memory = memory
         self._reached: dict[int, int] = {}  # by channel, the id up to which the empty ones were gone through
@@ -95,7 +98,7 @@ class Auditor:
     async def step(self) -> bool:
         """The next turn; False when no channel has one now."""
         now = self._clock()
-        turn = await self._audits.take(now, HOLD)
+        turn = await self._audits.take(now, HOLD, await self._reach())
         if turn is None:
             return False
         channel = await self._channels.get(turn.channel_id)

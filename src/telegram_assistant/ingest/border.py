@@ -10,12 +10,9 @@ async def between_albums(source: Source, peer: Peer, below: int) -> int:
     """The highest id not above `below` that has no album with items on both sides of it."""
     if below == 0:
         return 0
-    near = range(max(1, below - MAX_ITEMS + 2), below + MAX_ITEMS)
-    groups = {
-        message_id: post.grouped_id
-        for message_id, post in (await source.by_ids(peer, near)).items()
-        if post is not None and post.grouped_id is not None
-    }
+    # By a page and not by ids: whether those may be asked for now decides nothing about a first visit.
+    page = await source.page_after(peer, max(0, below - MAX_ITEMS + 1), limit=2 * MAX_ITEMS)
+    groups = {post.message_id: post.grouped_id for post in page.posts if post.grouped_id is not None}
     while cut := [
         message_id
         for message_id, group in groups.items()

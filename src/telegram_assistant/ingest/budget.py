@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
+from math import inf
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.pacing import Pace, Priority, rank, warm_up
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.ingest.source import ReadElsewhere, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import FLOOD_UNTIL, FLOODS, FLOODWAIT_SECONDS, REQUESTS
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
@@ -78,6 +79,7 @@ class Budget:
         self._lines: dict[str, _Line] = {}
         self._requests: Counter[str] = Counter()
         self._arrivals = count()
+        self.usable_until = inf  # by `ticks`: until then no other process uses this account
         self.merge(account.floods)
 
     async def __call__(self, method: str) -> None:
@@ -86,8 +88,15 @@ class Budget:
         if self._paced:
             await self._turn(method)
             await self._flood_over(method)  # one may have come while we waited
+        if not self.usable:
+            raise ReadElsewhere("this account is another process's by now")
         self._requests[method] += 1
         REQUESTS.labels(self._account_id, method).inc()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the account is ours to use, by our own clock."""
+        return self._ticks() < self.usable_until
 
     async def flooded(self, method: str, seconds: float) -> None:
         """Telegram asks to wait."""
@@ -113,6 +122,10 @@ class Budget:
                 self._floods[method] = as_utc(until)
                 FLOOD_UNTIL.labels(self._account_id, method).set(until.timestamp())
 
+    def floods(self) -> dict[str, datetime]:
+        """What must not be asked now, and until when."""
+        return {method: until for method, until in dict(self._floods).items() if self.flood_seconds(method)}
+
     def flood_seconds(self, method: str) -> float:
         """How long this method must not be asked; 0 when it may be."""
         until = self._floods.get(method)
@@ -134,7 +147,7 @@ class Budget:
 
     def snapshot(self) -> dict[str, Any]:
         """For health: what must wait and until when, who waits, and what was asked since the start."""
-        floods = {method: until.isoformat() for method, until in self._floods.items() if self.flood_seconds(method)}
+        floods = {method: until.isoformat() for method, until in self.floods().items()}
         waiting = {method: len(line.waiting) for method, line in self._lines.items() if line.waiting}
         return {"floods": floods, "waiting": waiting, "requests": dict(self._requests)}
 

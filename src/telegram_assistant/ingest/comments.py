@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.source import Peer, Source, SourceError
-from telegram_assistant.ingest.visits import Accounts
+from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.channels import Channel
 from telegram_assistant.stores.postgres.comments import Comments, Thread
@@ -27,11 +28,20 @@ log = get_logger(__name__)
 class CommentReader:
     """A supervised job."""
 
-    def __init__(self, store: Comments, saver: Saver, accounts: Accounts, *, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        store: Comments,
+        saver: Saver,
+        accounts: Accounts,
+        *,
+        clock: Callable[[], datetime],
+        reach: Callable[[], Awaitable[Reach | None]] = everything,
+    ) -> None:
         self._store = store
         self._saver = saver
         self._accounts = accounts
         self._clock = clock
+        self._reach = reach
 
     async def run(self, task: Task) -> None:
         task.ready()
@@ -43,7 +53,7 @@ class CommentReader:
     async def step(self, progress: Callable[[], None] = lambda: None) -> int:
         """Read what is new under all channels; how many comments that was."""
         found = 0
-        for channel in await self._store.channels():
+        for channel in await self._store.channels(await self._reach()):
             found += await self._read(channel, progress)
             progress()
         return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from zoneinfo import ZoneInfo
 
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.polling import Explanation, PollingRules, Reason, explain, weight_of
 from telegram_assistant.domain.request_price import first_price
+from telegram_assistant.domain.zones import zone_of
 from telegram_assistant.ingest.polling import known_rhythm
 from telegram_assistant.ingest.role import polling_rules
 from telegram_assistant.stores.postgres.channels import Channel
@@ -62,7 +62,7 @@ class Explained:
 
 
 def explain_next(channel: Channel, habit: Habit, settings: Settings, now: datetime) -> Explained:
-    zone, at = ZoneInfo(habit.timezone), channel.next_visit_at
+    zone, at = zone_of(habit.timezone), channel.next_visit_at
     said = Explained(
         why=Why.RHYTHM,
         at=None if at is None else at.astimezone(zone),
@@ -85,7 +85,7 @@ def explain_next(channel: Channel, habit: Habit, settings: Settings, now: dateti
 
 
 def _decision(channel: Channel, habit: Habit, rules: PollingRules) -> Explanation | None:
-    rhythm, zone = known_rhythm(habit.rhythm), ZoneInfo(habit.timezone)
+    rhythm, zone = known_rhythm(habit.rhythm), zone_of(habit.timezone)
     if rhythm is None or channel.last_success_at is None or habit.planned_at is None:
         return None
     price = habit.plan_price or first_price(rules.fixed)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from math import inf
+from time import monotonic
 from typing import Any, Protocol
 
 from telegram_assistant.bus.supervisor import Task
@@ -28,6 +30,7 @@ LOOK_SECONDS = 5.0  # how soon a new account is listened to
 LANES = 3  # updates of one account that are saved at once
 LANE_SIZE = 50
 AGAIN_SECONDS = 10.0  # after a failure of one account
+ALBUM_AGAIN = timedelta(seconds=15)
 
 log = get_logger(__name__)
 
@@ -54,12 +57,17 @@ class LiveReaders:
         clock: Callable[[], datetime],
         due: asyncio.Event,
         freshness: Freshness,
+        gaps_apart: float = 0.0,
+        ticks: Callable[[], float] = monotonic,
     ) -> None:
         self._channels = channels
         self._saver = saver
         self._accounts = accounts
         self._clock = clock
         self._due = due
+        self._gaps_apart = gaps_apart
+        self._ticks = ticks
+        self._gaps: dict[tuple[str | None, int | None], float] = {}  # when each is, or was, looked at because of a gap
         self._freshness = freshness
         self._listeners: dict[str, asyncio.Future[Any]] = {}
         self._restarts: Counter[str] = Counter()
@@ -131,15 +139,16 @@ class LiveReaders:
         """One update that cannot be saved is no reason to miss the others: its channel is read instead."""
         try:
             with self._freshness.trying("live updates", account_id):
-                await self.take(update)
+                await self.take(update, account_id)
         except Exception as exc:
             LIVE_FAILURES.labels(account_id).inc()
             if is_outage(exc) or isinstance(update, Interrupted):
                 raise
             log.exception("live_update_failed", account=account_id, channel_id=_channel_of(update))
-            await self._look_again(_channel_of(update))
+            await self._look_again(_channel_of(update), None)
 
-    async def take(self, update: LiveUpdate) -> None:
+    async def take(self, update: LiveUpdate, account_id: str | None = None) -> None:
+        """`account_id`: who listens; a gap concerns the channels that this one reads."""
         LIVE_UPDATES.labels(type(update).__name__).inc()
         match update:
             case NewPost(post):
@@ -158,7 +167,7 @@ class LiveReaders:
                 gone = Coverage.of_ids(message_ids)
                 await self._save(Reading(channel_id=channel_id, posts=(), proven=gone, reached_end=False, live=True))
             case Interrupted(channel_id):
-                await self._look_again(channel_id)
+                await self._look_again(channel_id, account_id if channel_id is None else None)
 
     async def _save(self, reading: Reading) -> None:
         try:
@@ -168,11 +177,19 @@ class LiveReaders:
         if saved.new:
             POSTS_PARSED_COUNT.labels(Mode.INCREMENTAL).inc(len(saved.new))
         if saved.albums_open:
-            await self._channels.make_due(self._clock(), reading.channel_id)
-            self._due.set()
+            # Its further items come by themselves; one look when it must be whole is enough for all of them.
+            now = self._clock()
+            await self._channels.visit_by(now, now + ALBUM_AGAIN, reading.channel_id)
 
-    async def _look_again(self, channel_id: int | None) -> None:
-        await self._channels.look_again(self._clock(), channel_id)
+    async def _look_again(self, channel_id: int | None, account_id: str | None) -> None:
+        """At once; but where gap follows gap, not more often than the budget has looks for the channel."""
+        key, ticks, now = (account_id, channel_id), self._ticks(), self._clock()
+        last = self._gaps.get(key, -inf)
+        if last > ticks:
+            return  # a look is planned already, and will show this gap too
+        self._gaps[key] = max(ticks, last + self._gaps_apart)
+        at = now + timedelta(seconds=self._gaps[key] - ticks)
+        await self._channels.look_again(now, channel_id, account=account_id, at=at)
         self._due.set()
 
 

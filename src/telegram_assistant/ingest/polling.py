@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 from redis.asyncio import Redis
@@ -19,6 +18,7 @@ from telegram_assistant.domain.pacing import limits_of, warm_up
 from telegram_assistant.domain.polling import PollingRules, appetite, next_visit, observe, weight_of
 from telegram_assistant.domain.request_price import Allowance, fair_price, first_price, new_appetite
 from telegram_assistant.domain.rhythm import Rhythm
+from telegram_assistant.domain.zones import zone_of
 from telegram_assistant.ingest.seats import READING
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import POLLING_LOOKS, POLLING_PRICE
@@ -96,7 +96,7 @@ class Polling:
             return None
         before = known_rhythm(habit.rhythm)
         rhythm, since = await self._learn(channel_id, habit, before, now)
-        weight, zone = weight_of(habit.priority), ZoneInfo(habit.timezone)
+        weight, zone = weight_of(habit.priority), zone_of(habit.timezone)
         if before is None:
             at = now + timedelta(seconds=self._rules.fixed)
         else:
@@ -113,7 +113,7 @@ class Polling:
         self, channel_id: int, habit: Habit, before: Rhythm | None, now: datetime
     ) -> tuple[Rhythm, datetime]:
         """The rhythm with what is new, and since when it knows the channel; after a backfill it is learned anew."""
-        zone, begin = ZoneInfo(habit.timezone), max(habit.oldest or now, now - LEARN_FROM)
+        zone, begin = zone_of(habit.timezone), max(habit.oldest or now, now - LEARN_FROM)
         if before is not None and habit.since is not None:
             older = habit.whole and begin < habit.since - LEARN_ANEW
             if not older:

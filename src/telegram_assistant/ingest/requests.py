@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
@@ -11,7 +11,9 @@ from uuid import UUID
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import ChannelInfo, SourceError
+from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.ingest.source import ChannelInfo, ReadElsewhere, SourceError
+from telegram_assistant.ingest.visits import everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.requests import Request, Requests
 
@@ -20,6 +22,7 @@ IDLE_SECONDS = 1.0
 FIRST_DELAY = timedelta(minutes=1)
 LONGEST_DELAY = timedelta(hours=6)
 NO_SUCH_NAME = timedelta(days=1)  # it may be taken one day, and asking is limited hard
+SOONER = 10
 
 log = get_logger(__name__)
 
@@ -34,12 +37,19 @@ class Fulfilment:
     """A supervised job beside the visits."""
 
     def __init__(
-        self, requests: Requests, resolver: Resolver, *, clock: Callable[[], datetime], due: asyncio.Event
+        self,
+        requests: Requests,
+        resolver: Resolver,
+        *,
+        clock: Callable[[], datetime],
+        due: asyncio.Event,
+        reach: Callable[[], Awaitable[Reach | None]] = everything,
     ) -> None:
         self._requests = requests
         self._resolver = resolver
         self._clock = clock
         self._due = due
+        self._reach = reach
 
     async def run(self, task: Task) -> None:
         task.ready()
@@ -49,6 +59,9 @@ class Fulfilment:
             await asyncio.sleep(IDLE_SECONDS)
 
     async def step(self) -> int:
+        reach = await self._reach()
+        if reach is not None and reach.stands_by:
+            return 0  # those who have an account ask
         taken = await self._requests.take(now=self._clock(), hold=HOLD, limit=10)
         for request in taken:
             await self._fulfil(request)
@@ -60,7 +73,9 @@ class Fulfilment:
             await self._requests.fulfil(request, info, account_id, self._clock())
         except SourceError as exc:
             delay = min(FIRST_DELAY * 2 ** min(request.attempts, 16), LONGEST_DELAY)
-            if exc.failure is Failure.FLOOD:
+            if isinstance(exc, ReadElsewhere):
+                delay /= SOONER  # by then it is another process that takes it, or we again
+            elif exc.failure is Failure.FLOOD:
                 delay = timedelta(seconds=(exc.flood_seconds or 0) + 1)
             elif exc.failure is Failure.TRANSIENT:
                 delay = timedelta(seconds=min(2**request.attempts, 60))

@@ -76,7 +76,13 @@ class Seat:
 
     @property
     def usable(self) -> bool:
+        """Whether the account is good, whichever process has it."""
         return self.account.status == "active" and self.trouble is None
+
+    @property
+    def ours(self) -> bool:
+        """Whether this process may work with it now."""
+        return self.usable and self.budget.usable
 
     def load(self, method: str, now: float) -> tuple[bool, float, int]:
         """The lowest is asked first."""

@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
 
 from telegram_assistant.domain.thresholds import GapReport, backfill_window_start, report_gap
+from telegram_assistant.domain.zones import zone_of
 from telegram_assistant.ingest.backfill import LOCK_TTL
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.statistics import Statistics
@@ -78,7 +78,7 @@ class SilenceWatch:
                 now,
                 channel.last_post_at,
                 known.p95 if known else None,
-                zone=ZoneInfo(channel.timezone),
+                zone=zone_of(channel.timezone),
                 adaptive=self._adaptive,
             )
             THRESHOLD.labels(channel.id).set(report.threshold.total_seconds())

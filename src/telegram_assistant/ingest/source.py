@@ -29,6 +29,13 @@ def unforeseen(exc: SourceError) -> SourceError | None:
     return exc if exc.failure is Failure.FATAL else None
 
 
+class ReadElsewhere(SourceError):
+    """The account that reads this belongs to another process now: neither the channel's fault nor the account's."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Failure.TRANSIENT, message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelInfo:
     """A channel as an account sees it."""

@@ -18,17 +18,20 @@ from telegram_assistant.domain.health_status import promised_at
 from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, choose_mode
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
+from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.errors import AssistantError, Retry, Skip
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.polling import Polling
-from telegram_assistant.ingest.source import Peer, Source, SourceError, unforeseen
+from telegram_assistant.ingest.source import Peer, ReadElsewhere, Source, SourceError, unforeseen
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DURATION, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
 from telegram_assistant.stores.outage import is_outage
 from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.postgres.rhythms import Planned
 
 RENEWALS = 5  # of a lease while it lasts
 WAIT_IN_PLACE = 30.0  # a longer flood gives the channel back instead of holding a place
+LONGEST_POSTPONEMENT = 60.0  # seconds
 IDLE_SECONDS = 1.0
 DEAD_AFTER = 8  # failed visits in a row
 HOPELESS = frozenset({Failure.CHANNEL_PRIVATE, Failure.GONE})
@@ -36,7 +39,6 @@ HOPELESS_AFTER = 3  # the same, when Telegram says there is nothing to read
 NOT_THE_CHANNELS_FAULT = frozenset({Failure.TRANSIENT, Failure.ACCOUNT})  # it never dies of these
 RETRY_DEAD = timedelta(hours=6)
 LONGEST_RETRY = 16  # times the first
-LONGEST_POSTPONEMENT = 3600.0  # seconds
 LATELY, LATELY_SECONDS = 500, 120.0
 ALBUM_AGAIN = timedelta(seconds=15)
 
@@ -47,6 +49,11 @@ class Accounts(Protocol):
     """Who reads a channel. Raises SourceError when nobody can now."""
 
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]: ...
+
+
+async def everything() -> None:
+    """The reach of a process that has all accounts."""
+    return
 
 
 class LeaseLost(AssistantError):
@@ -80,6 +87,7 @@ class Visitor:
         rules: VisitRules,
         clock: Callable[[], datetime],
         polling: Polling | None = None,
+        reach: Callable[[], Awaitable[Reach | None]] = everything,
         rng: Random | None = None,
     ) -> None:
         self._channels = channels
@@ -89,6 +97,7 @@ class Visitor:
         self._rules = rules
         self._clock = clock
         self._polling = polling  # None: the next tick visits again
+        self._reach = reach
         self._rng = rng or Random()  # noqa: S311 - jitter, no secret
         self._progress: Callable[[], None] = lambda: None
         self.wake = asyncio.Event()
@@ -115,7 +124,10 @@ class Visitor:
     async def _take(self, free: int) -> list[Channel]:
         if not free:
             return []
-        return await self._channels.lease(self._owner, limit=free, now=self._clock(), ttl=self._rules.lease)
+        reach = await self._reach()
+        return await self._channels.lease(
+            self._owner, limit=free, now=self._clock(), ttl=self._rules.lease, reach=reach
+        )
 
     async def _some_done(self, visits: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
         """Wait until a place is free, something is due, or a moment has passed; what still runs."""
@@ -154,6 +166,10 @@ class Visitor:
                 log.warning("lease_lost")
                 RUNS.labels(decision.mode, "lease_lost").inc()
                 return None
+            except ReadElsewhere as exc:
+                log.info("left_to_another_process", reason=str(exc))
+                await self._channels.hand_back(channel.id, self._owner, next_visit_at=channel.next_visit_at)
+                return None
             except SourceError as exc:
                 await self._failed(channel, decision.mode, exc)
                 return None
@@ -181,6 +197,8 @@ class Visitor:
             await keep_lease()
             try:
                 return await self._attempt(channel, mode, keep_lease)
+            except ReadElsewhere:
+                raise
             except SourceError as exc:
                 delay = next_delay(
                     attempt, exc.failure, exc.flood_seconds, self._rng, max_retries=self._rules.retry_max
@@ -222,7 +240,7 @@ class Visitor:
 
     async def _succeeded(self, channel: Channel, mode: Mode, parsed: Parsed, began: datetime) -> None:
         now = self._clock()
-        planned = None if self._polling is None else await self._polling.plan(channel.id, now, requests=parsed.pages)
+        planned = await self._plan(channel, now, parsed.pages)
         again = None if planned is None else planned.at
         if parsed.albums_open:
             # An album at the newest end may be growing: look again soon, not at the next tick.
@@ -243,6 +261,16 @@ class Visitor:
         RUNS.labels(mode, "ok" if parsed.new else "empty").inc()
         log.info("visited", new=parsed.new, edited=parsed.edited, deleted=parsed.deleted, pages=parsed.pages)
 
+    async def _plan(self, channel: Channel, now: datetime, requests: int) -> Planned | None:
+        """When to visit again. What a row holds that cannot be understood leaves its own channel to the next tick."""
+        try:
+            return None if self._polling is None else await self._polling.plan(channel.id, now, requests=requests)
+        except Exception as exc:
+            if is_outage(exc):
+                raise
+            log.exception("not_planned")
+            return None
+
     def visits_lately(self) -> tuple[int, int]:
         """How many visits ended in the last minutes, and how many of those not well."""
         since = monotonic() - LATELY_SECONDS
@@ -252,8 +280,8 @@ class Visitor:
     async def _failed(self, channel: Channel, mode: Mode, exc: SourceError) -> None:
         self.lately.append((monotonic(), False))
         if exc.failure is Failure.FLOOD:
-            # The account waits, not the channel: no failure of the channel, only a later visit. Not much later: a
-            # look costs nothing while the account waits, and a time far ahead would be taken for a wrong clock.
+            # The account waits, not the channel: no failure of the channel, only a later visit. Not much later: by
+            # then another account, or another process, may be able to read it, and a look costs nothing.
             seconds = min(exc.flood_seconds or 0.0, LONGEST_POSTPONEMENT)
             until = self._clock() + timedelta(seconds=seconds + self._rng.uniform(0, 3))
             await self._channels.hand_back(channel.id, self._owner, next_visit_at=until)
