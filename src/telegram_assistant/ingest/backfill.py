@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
 
 from redis.asyncio import Redis
 
@@ -12,12 +14,13 @@ from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.errors import AssistantError, Skip
 from telegram_assistant.ingest.holes import Filled, HoleFiller
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.parser import LOW_WATERMARK_TTL
 from telegram_assistant.ingest.source import SourceError
-from telegram_assistant.ingest.visits import Accounts
+from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import BACKFILL_JOBS
 from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark
@@ -30,12 +33,27 @@ AFTER_FAILURE_SECONDS = 30.0
 LONGEST_PAUSE = 3600.0
 ALIVE_SECONDS = 30.0  # how long a sign of life lasts
 MANY = 50
+SLICE_PAGES = 30  # then the next channel has its turn
+AT_ONCE = 3
 
 log = get_logger(__name__)
 
 
 class LockLost(AssistantError):
     """Another process backfills this channel now."""
+
+
+@dataclass(slots=True)
+class Work:
+    """A backfill over all its turns."""
+
+    asked_from: datetime | None
+    new: int = 0
+    oldest: datetime | None = None
+
+    def add(self, filled: Filled) -> None:
+        self.new += filled.new
+        self.oldest = min((moment for moment in (self.oldest, filled.oldest) if moment is not None), default=None)
 
 
 class Backfill:
@@ -51,6 +69,7 @@ class Backfill:
         owner: str,
         alive_seconds: float = ALIVE_SECONDS,
         pressure: Pressure | None = None,
+        reach: Callable[[], Awaitable[Reach | None]] = everything,
     ) -> None:
         self._channels = channels
         self._filler = filler
@@ -59,7 +78,9 @@ class Backfill:
         self._owner = owner
         self._alive_seconds = alive_seconds
         self._pressure = pressure
+        self._reach = reach
         self._not_before: dict[int, float] = {}  # channels that failed wait a little
+        self._work: dict[int, Work] = {}  # by channel, what the slices of a backfill have found so far
         self._in_vain: Counter[int] = Counter()  # times that a channel was read and still has holes
 
     async def run(self, task: Task) -> None:
@@ -71,7 +92,7 @@ class Backfill:
                 task.progress()
                 if living.done():
                     living.result()
-                await asyncio.sleep(IDLE_SECONDS)
+                await asyncio.sleep(0 if self._work else IDLE_SECONDS)
         finally:
             living.cancel()
             await asyncio.gather(living, return_exceptions=True)
@@ -83,13 +104,36 @@ class Backfill:
             await asyncio.sleep(self._alive_seconds / 3)
 
     async def step(self, progress: Callable[[], None] = lambda: None) -> int:
-        """Work on what has holes now; how many channels are closed."""
-        done = 0
+        """A turn: a slice of every channel that has holes, a few at a time; how many channels are closed.
+
+        The largest history takes as many turns as it needs, and no small one waits for more than a slice of it.
+        """
         now = asyncio.get_running_loop().time()
         self._not_before = {channel_id: until for channel_id, until in self._not_before.items() if until > now}
-        for channel in await self._channels.with_holes(limit=MANY, without=self._not_before):
-            done += await self._close(channel, progress)
-        return done
+        had: set[int] = set()
+        done = 0
+        while True:
+            waiting = {*self._not_before, *had}
+            found = await self._channels.with_holes(limit=MANY, without=waiting, reach=await self._reach())
+            if not found:
+                return done
+            had |= {channel.id for channel in found}
+            done += await self._together(found, progress)
+
+    async def _together(self, channels: list[Channel], progress: Callable[[], None]) -> int:
+        """Some at once: while one waits for Telegram, another is saved."""
+        queue = iter(channels)
+
+        async def work() -> int:
+            return sum([await self._close(channel, progress) for channel in queue])
+
+        running = [asyncio.ensure_future(work()) for _ in range(min(AT_ONCE, len(channels)))]
+        try:
+            return sum(await asyncio.gather(*running))
+        finally:
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
     async def _close(self, channel: Channel, progress: Callable[[], None]) -> bool:
         loop = asyncio.get_running_loop()
@@ -97,7 +141,27 @@ class Backfill:
         if not (await lock.hold() or await self._inherited(lock, channel)):
             self._not_before[channel.id] = loop.time() + self._alive_seconds
             return False
+        work = self._work.get(channel.id)
+        if work is None:
+            work = self._work[channel.id] = Work(channel.history_from)
+            BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
+        try:
+            filled = await self._slice(channel, lock, progress)
+        except (SourceError, LockLost) as exc:
+            wait = exc.flood_seconds if isinstance(exc, SourceError) and exc.flood_seconds else AFTER_FAILURE_SECONDS
+            self._not_before[channel.id] = loop.time() + min(wait, LONGEST_PAUSE)
+            BACKFILL_JOBS.labels(channel.id, "failed").inc()
+            log.warning("backfill_failed", channel=channel.shown, reason=str(exc), again_in=round(wait))
+            return False
+        except Skip as exc:
+            log.info("backfill_ended", channel=channel.shown, reason=str(exc))
+            return False
+        finally:
+            await lock.release()
+        work.add(filled)
+        return False if filled.more else await self._finished(channel, self._work.pop(channel.id))
 
+    async def _slice(self, channel: Channel, lock: Lock, progress: Callable[[], None]) -> Filled:
         async def keep_lock() -> None:
             progress()
             if not await lock.hold():
@@ -110,21 +174,10 @@ class Backfill:
                 await asyncio.sleep(IDLE_SECONDS)
                 await keep_lock()
 
-        BACKFILL_JOBS.labels(channel.id, "enqueued").inc()
-        try:
-            source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
-            filled = await self._filler.fill(channel, source, peer, before_page=when_there_is_room)
-        except (SourceError, LockLost) as exc:
-            wait = exc.flood_seconds if isinstance(exc, SourceError) and exc.flood_seconds else AFTER_FAILURE_SECONDS
-            self._not_before[channel.id] = loop.time() + wait
-            BACKFILL_JOBS.labels(channel.id, "failed").inc()
-            log.warning("backfill_failed", channel=channel.shown, reason=str(exc), again_in=round(wait))
-            return False
-        except Skip as exc:
-            log.info("backfill_ended", channel=channel.shown, reason=str(exc))
-            return False
-        finally:
-            await lock.release()
+        source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
+        return await self._filler.fill(channel, source, peer, before_page=when_there_is_room, most_pages=SLICE_PAGES)
+
+    async def _finished(self, channel: Channel, work: Work) -> bool:
         ledger = await self._channels.ledger(channel.id)
         closed = ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1))).is_empty
         if closed:
@@ -132,16 +185,16 @@ class Backfill:
         else:
             # There are messages that nobody can read.
             pause = min(AFTER_FAILURE_SECONDS * 2 ** self._in_vain[channel.id], LONGEST_PAUSE)
-            self._not_before[channel.id] = loop.time() + pause
+            self._not_before[channel.id] = asyncio.get_running_loop().time() + pause
             self._in_vain[channel.id] += 1
         BACKFILL_JOBS.labels(channel.id, "completed" if closed else "failed").inc()
-        log.info("backfill_done", channel=channel.shown, new=filled.new, closed=closed)
-        await self._move_watermark(channel, filled)
+        log.info("backfill_done", channel=channel.shown, new=work.new, closed=closed)
+        await self._move_watermark(channel, work)
         return closed
 
-    async def _move_watermark(self, channel: Channel, filled: Filled) -> None:
+    async def _move_watermark(self, channel: Channel, work: Work) -> None:
         """Back to where this backfill began (SPEC 3.5): what somebody asked for, or the oldest post that it found."""
-        since = channel.history_from or filled.oldest
+        since = work.asked_from or work.oldest
         if since is not None:
             await self._redis.set(low_watermark(channel.id), time_to_text(since), ex=LOW_WATERMARK_TTL)
 

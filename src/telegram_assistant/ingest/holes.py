@@ -5,10 +5,11 @@ A hole is filled when the ledger says so, not when somebody tried.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import inf
 
 from telegram_assistant.domain.ledger import Coverage, Span
 from telegram_assistant.ingest.border import between_albums
@@ -28,9 +29,12 @@ class Filled:
 
     new: int = 0
     oldest: datetime | None = None
+    pages: int = 0
+    more: bool = False  # the slice is over, the holes are not
 
-    def add(self, saved: Saved) -> None:
+    def add(self, saved: Saved, pages: int = 0) -> None:
         self.new += len(saved.new)
+        self.pages += pages
         dates = [post.posted_at for post in saved.new]
         self.oldest = min([*dates, *([self.oldest] if self.oldest else [])], default=None)
 
@@ -47,9 +51,15 @@ class HoleFiller:
         self._memory = memory
 
     async def fill(
-        self, channel: Channel, source: Source, peer: Peer, *, before_page: Callable[[], Awaitable[None]]
+        self,
+        channel: Channel,
+        source: Source,
+        peer: Peer,
+        *,
+        before_page: Callable[[], Awaitable[None]],
+        most_pages: float = inf,
     ) -> Filled:
-        """Read every hole below the cursor, the newest first."""
+        """Read every hole below the cursor, the newest first; `more` when `most_pages` were not enough."""
         if channel.history_from is not None:
             await before_page()
             below = await between_albums(source, peer, await source.last_id_before(peer, channel.history_from))
@@ -63,8 +73,11 @@ class HoleFiller:
             tried = holes
             for hole in reversed(holes):
                 if hole[1] - hole[0] > PAGE_LIMIT:
-                    async for saved in self._read_pages(channel, source, peer, hole, before_page):
-                        filled.add(saved)
+                    await self._read_pages(
+                        channel, source, peer, hole=hole, before_page=before_page, filled=filled, most_pages=most_pages
+                    )
+                    if filled.more:
+                        return filled
             # Many small holes cost one request together, and an answer by ids says of each what it holds.
             small = [hole for hole in await self._holes(channel) if hole[1] - hole[0] <= PAGE_LIMIT]
             ids = [message_id for start, stop in small for message_id in range(start, stop)]
@@ -86,8 +99,16 @@ class HoleFiller:
         )
 
     async def _read_pages(
-        self, channel: Channel, source: Source, peer: Peer, hole: Span, before_page: Callable[[], Awaitable[None]]
-    ) -> AsyncIterator[Saved]:
+        self,
+        channel: Channel,
+        source: Source,
+        peer: Peer,
+        *,
+        hole: Span,
+        before_page: Callable[[], Awaitable[None]],
+        filled: Filled,
+        most_pages: float,
+    ) -> None:
         start, stop = hole
         # The cursor is above: whatever lies below it exists already, so an end below it proves up to it.
         stretches = read_on(
@@ -101,7 +122,10 @@ class HoleFiller:
         async with aclosing(stretches):
             async for stretch in stretches:
                 saved = await self._saver.save(replace(stretch.reading, cursor_id=None))
-                yield saved
+                filled.add(saved, stretch.pages)
                 if saved.absent:
                     _, again = await self._look_at(source, peer, saved.absent, before_page)
-                    yield again
+                    filled.add(again)
+                if filled.pages >= most_pages:
+                    filled.more = True
+                    return

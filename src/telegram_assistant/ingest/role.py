@@ -20,6 +20,7 @@ from telegram_assistant.errors import Fatal
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.audit import Auditor
+from telegram_assistant.ingest.audit_requests import AuditDesk
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
 from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.ingest.catching_up import CatchingUp
@@ -28,9 +29,11 @@ from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.gauges import Gauges
 from telegram_assistant.ingest.heartbeat import Heartbeat
 from telegram_assistant.ingest.holes import HoleFiller
+from telegram_assistant.ingest.identity import is_gone, new_identity
 from telegram_assistant.ingest.live import LiveReaders
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.ingest.media_upkeep import MediaUpkeep
+from telegram_assistant.ingest.odd_rows import OddRows
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.polling import Capacity, Polling, unlimited
 from telegram_assistant.ingest.relay import Relay
@@ -54,6 +57,7 @@ from telegram_assistant.stores.postgres.clock import Horizon, StoredTimes
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.evictions import Evictions
 from telegram_assistant.stores.postgres.intervals import Intervals
+from telegram_assistant.stores.postgres.leases import AccountLeases
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.rhythms import Rhythms
@@ -67,6 +71,7 @@ PATIENCE = {"media": 900.0, "audit": 600.0}  # an audit lets all else go first
 CLOCK_SLACK = timedelta(minutes=5)
 RETRY_SECONDS = 60.0  # after the first failure of a channel
 LEAST_LOCK_TTL = 3.0
+ACCOUNT_LEASE = 30.0  # seconds after which the accounts of a process that died go to another
 
 
 def client_maker(settings: Settings) -> Callable[..., Any]:
@@ -148,7 +153,16 @@ def _visitor(
         retry_failed=timedelta(seconds=min(RETRY_SECONDS, settings.parser_scheduler_interval_sec)),
         interval=timedelta(seconds=settings.parser_scheduler_interval_sec),
     )
-    return Visitor(channels, parser, pool, owner=settings.hostname, rules=rules, clock=runtime.clock, polling=polling)
+    return Visitor(
+        channels,
+        parser,
+        pool,
+        owner=settings.hostname,
+        rules=rules,
+        clock=runtime.clock,
+        polling=polling,
+        reach=pool.reach,
+    )
 
 
 def _clocks(runtime: Runtime) -> ClockWatch:
@@ -187,6 +201,12 @@ def open_media_store(runtime: Runtime) -> MediaStore:
     return MediaStore.open(settings.media_url or runtime.folder.path / "media", s3=access)
 
 
+def account_leases(runtime: Runtime) -> AccountLeases:
+    owner = new_identity(runtime.settings.hostname)
+    ttl = min(ACCOUNT_LEASE, runtime.settings.ingest_lease_sec)
+    return AccountLeases(runtime.database, owner, ttl=ttl, is_gone=is_gone)
+
+
 async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
     """The accounts, ready to read; closed with the runtime."""
     settings = runtime.settings
@@ -198,6 +218,7 @@ async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
         clock=runtime.clock,
         paced=is_paced(runtime),
         session=session.get_secret_value() if session else None,
+        leases=account_leases(runtime),
     )
     await pool.start()
     runtime.stack.push_async_callback(pool.close)
@@ -268,6 +289,7 @@ async def start_ingest(runtime: Runtime) -> None:
         ),
         clock=clock,
         quotas=Storage(runtime.database, default_mb=settings.storage_quota_mb),
+        reach=pool.reach,
     )
     here = store.shown if settings.media_url else f"{socket.gethostname()}:{store.shown}"
     files = MediaUpkeep(Upkeep(runtime.database), Evictions(runtime.database), store, here)
@@ -280,16 +302,28 @@ async def start_ingest(runtime: Runtime) -> None:
         owner=owner,
         alive_seconds=min(ALIVE_SECONDS, settings.ingest_lease_sec),
         pressure=pressure,
+        reach=pool.reach,
     )
-    wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake)
-    live = LiveReaders(channels, saver, pool, clock=clock, due=visitor.wake, freshness=runtime.freshness)
+    wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake, reach=pool.reach)
+    live = LiveReaders(
+        channels,
+        saver,
+        pool,
+        clock=clock,
+        due=visitor.wake,
+        freshness=runtime.freshness,
+        gaps_apart=settings.parser_scheduler_interval_sec,
+    )
     audits = Audits(runtime.database)
     every = settings.audit_interval_hours * 3600
-    auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock, memory=memory)
+    auditor = Auditor(
+        channels, audits, saver, pool, every_seconds=every, clock=clock, reach=pool.reach, memory=memory
+    )
     clocks = _clocks(runtime)
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)
     for name, job in (
+        ("accounts", pool.keep),
         ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed, pressure).run),
         ("visits", visitor.run),
         ("requests", wishes.run),
@@ -300,8 +334,9 @@ async def start_ingest(runtime: Runtime) -> None:
         ("backfill", holes.run),
         ("media", media.run),
         ("media_upkeep", files.run),
-        ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock).run),
+        ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock, reach=pool.reach).run),
         ("audit", auditor.run),
+        ("audit_requests", AuditDesk(runtime.redis, channels, auditor).run),
         ("gauges", gauges.run),
     ):
         await runtime.start_task(name, job, patience=PATIENCE.get(name, USUAL_PATIENCE))
@@ -314,3 +349,4 @@ async def start_ingest(runtime: Runtime) -> None:
     runtime.health.sections["accounts"] = pool.report
     runtime.health.sections["ledger"] = gauges.report
     runtime.health.sections["audit"] = auditor.report
+    runtime.health.sections["rows"] = OddRows(runtime.database).report

@@ -199,3 +199,30 @@ async def test_a_channel_that_is_removed_meanwhile_is_not_read_on(desk: Desk) ->
     desk.accounts.on_ask = remove
     assert await desk.backfill.step() == 0
     assert await desk.stored() == set()
+
+
+async def test_n10_a_big_backfill_keeps_no_small_one_waiting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By turns: a slice of the big one, then the small ones; and the big one comes to its end all the same."""
+    monkeypatch.setattr("telegram_assistant.ingest.backfill.SLICE_PAGES", 1)
+    monkeypatch.setattr("telegram_assistant.ingest.backfill.AT_ONCE", 1)
+    small = desk.world.add_channel(SimChannel(2002, 11, "Small", "the_small", NOW - timedelta(days=90)))
+    for number in range(1, 4):
+        desk.world.post(small, Message(number, NOW - timedelta(hours=4 - number), f"post {number}"))
+    async with desk.database.begin() as connection:
+        await connection.execute(text("INSERT INTO channels (id, title, username) VALUES (2002, 'Small', 'the_small')"))
+    await desk.known(Coverage())
+    desk.sim.faults.add(Fault("slow", "messages.getHistory", seconds=0.5))  # pages that come quickly are one
+    async with desk.database.begin() as connection:
+        await connection.execute(text("UPDATE channels SET newest_id = 3, cursor_id = 3 WHERE id = 2002"))
+        await connection.execute(text("UPDATE channels SET priority = 9 WHERE id = 1001"))
+    assert await desk.backfill.step() == 1, "the small one is closed in the first turn"
+    assert (await desk.channels.ledger(2002)).unknown == 0
+    assert (await desk.ledger()).unknown > 0
+    before = jobs("enqueued")
+    turns = 0
+    while (await desk.ledger()).unknown:
+        await desk.backfill.step()
+        turns += 1
+    assert 1 <= turns <= 10
+    assert jobs("enqueued") == before, "one backfill, however many turns it takes"
+    assert set(desk.news.messages) <= await desk.stored()
