@@ -36,15 +36,18 @@ from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import SCHEDULER_LAST_TICK, stream
 from telegram_assistant.progress import Steps
 from telegram_assistant.runtime import Runtime, start_runtime
+from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
+from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.model import Channel, File, Ids, Kind, Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
 
-READER, OTHER = 1001, 1002
+READER, OTHER, THIRD = 1001, 1002, 1003
+HOSTS = ("127.0.0.2", "127.0.0.3")  # a process that comes by another one has another address to Telegram
 TGA = [sys.executable, "-m", "telegram_assistant"]
 
 
@@ -127,6 +130,13 @@ class Store:
             shown = f"@{channel.username}" if channel.username else f"https://t.me/+{channel.invite}"
             await Requests(self.database).add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), str(parse_ref(shown)))
 
+    async def log_in(self, sim: Simulator, *users: int) -> None:
+        """Accounts as `tga login` stores them."""
+        accounts = TelegramAccounts(self.database, Sealer("of this test"))
+        for user in users:
+            name = sim.world.users[user].first_name
+            await accounts.add(telegram_user_id=user, name=name, session=sim.session(user))
+
     async def captured(self, *channels: Channel) -> None:
         """Wait until the ledger has no holes and the posts equal the truth."""
         for channel in channels:
@@ -201,7 +211,7 @@ class Program:
     address: str = ""
 
     async def ready(self) -> None:
-        await until(self._address, f"{self.log} says that it is ready", 60)
+        await until(self._address, f"{self.log} says that it is ready", 120)
 
     def _address(self) -> str:
         for line in self.log.read_text().splitlines():
@@ -333,11 +343,12 @@ def ids() -> Ids:
 
 @pytest.fixture
 async def town(ids: Ids) -> AsyncIterator[Town]:
-    """Two users and no channels yet. A request that the simulator did not know fails the test."""
+    """Three users and no channels yet. A request that the simulator did not know fails the test."""
     world = World(ids=ids)
     world.add_user(User(READER, 501, "Ann", phone="79990000001"))
     world.add_user(User(OTHER, 502, "Bob", phone="79990000002"))
-    async with Simulator(world) as sim:
+    world.add_user(User(THIRD, 503, "Cid", phone="79990000003"))
+    async with Simulator(world, also_at=HOSTS) as sim:
         yield Town(world, sim)
     assert sim.unhandled == []
 

@@ -19,6 +19,7 @@ from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
+from telegram_assistant.stores.postgres.leases import AccountLeases
 from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.model import Channel as SimChannel
 from telegram_simulator.model import Message, User
@@ -67,7 +68,13 @@ class Scene:
     async def both(self) -> tuple[str, str]:
         return await self.log_in(ANN), await self.log_in(BOB)
 
-    async def pool(self, *, store: TelegramAccounts | None = None, session: str | None = None) -> AccountPool:
+    async def pool(
+        self,
+        *,
+        store: TelegramAccounts | None = None,
+        session: str | None = None,
+        leases: AccountLeases | None = None,
+    ) -> AccountPool:
         """A started pool; closed at the end. Without pacing, which has tests of its own."""
         pool = AccountPool(
             store or self.store,
@@ -77,6 +84,7 @@ class Scene:
             ticks=self.clock.ticks,
             paced=False,
             session=session,
+            leases=leases,
         )
         self.pools.append(pool)
         await pool.start()
@@ -94,6 +102,10 @@ class Scene:
         assert client.session.server_address == "127.0.0.1", "a test must never reach the real Telegram"
         self.opened.append((account_id, live))
         return TelegramSource(client, account_id, request_timeout=self.request_timeout, gate=gate)
+
+    def leases(self, owner: str, *, ttl: float = 30.0) -> AccountLeases:
+        """Those of a process on another machine: only time tells whether it lives."""
+        return AccountLeases(self.database, owner, ttl=ttl, is_gone=lambda _: False)
 
     async def tenant(self, name: str) -> UUID:
         statement = text("INSERT INTO tenants (name) VALUES (:name) RETURNING id")

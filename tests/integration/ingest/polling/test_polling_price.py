@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 from telegram_assistant.domain.request_price import first_price
 from telegram_assistant.ingest.polling import SHARE, Capacity, Polling, Price
-from telegram_assistant.names import POLLING_PRICE
+from telegram_assistant.names import POLLING_LOOKS, POLLING_PRICE
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.sealed import Sealer
 
@@ -163,3 +163,12 @@ async def test_at_the_price_of_the_fixed_interval_posts_wait_less(newsroom: News
     assert sum(visits.values()) == pytest.approx(4 * 8 * 12, rel=0.15)
     assert visits[1] > 1.5 * visits[2] > 1.5 * visits[3] >= visits[4] >= 7
     assert sum(delays) / len(delays) < 0.75 * FIXED / 2
+
+
+async def test_n27_a_look_that_cost_two_requests_counts_as_two(newsroom: Newsroom) -> None:
+    await newsroom.open(1, newsroom.every(60, days=3))
+    polling = newsroom.polling()
+    await polling.reprice()
+    before = int(await newsroom.redis.get(POLLING_LOOKS) or 0)
+    await polling.plan(1, newsroom.now, requests=2)
+    assert int(await newsroom.redis.get(POLLING_LOOKS)) == before + 2
