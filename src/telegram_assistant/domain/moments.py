@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 
@@ -17,14 +16,3 @@ def as_utc(moment: datetime) -> datetime:
     if moment.utcoffset() is None:
         raise ValueError(f"{moment.isoformat()} has no time zone: give an aware datetime")
     return moment.astimezone(UTC)
-
-
-def times_in(stored: Mapping[str, object]) -> dict[str, datetime]:
-    """Times by name, out of a column that anybody may have written to; what is no aware time is left out."""
-    found = {}
-    for name, value in stored.items():
-        try:
-            found[name] = as_utc(datetime.fromisoformat(str(value)))
-        except ValueError:
-            continue
-    return found

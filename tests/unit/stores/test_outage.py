@@ -32,7 +32,7 @@ POSTGRES = [
 
 @pytest.mark.parametrize("said", REDIS)
 def test_n4_a_redis_that_refuses_is_at_fault_itself(said: str) -> None:
-    error = BaseParser.parse_error(said)  # type: ignore[no-untyped-call]
+    error = BaseParser.parse_error(said)  # type: ignore[no-untyped-call]  # the library has no types here
     assert isinstance(error, redis.exceptions.RedisError)
     assert is_outage(error)
 

@@ -12,12 +12,11 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
-from telegram_assistant.domain.moments import times_in
 from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.stores.postgres.database import after_deadlock
 from telegram_assistant.stores.postgres.leases import readable
-from telegram_assistant.stores.postgres.posts import to_json
+from telegram_assistant.stores.postgres.posts import times_in, to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
 LONGEST_ERROR = 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ import msgspec
 
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
+from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.post import Counters, Post
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -55,6 +56,17 @@ class State:
 
 def to_json(value: Any) -> str:
     return _json.encode(value).decode()
+
+
+def times_in(stored: Mapping[str, object]) -> dict[str, datetime]:
+    """Times by name, out of a column that anybody may have written to; what is no aware time is left out."""
+    found = {}
+    for name, value in stored.items():
+        try:
+            found[name] = as_utc(datetime.fromisoformat(str(value)))
+        except ValueError:
+            continue
+    return found
 
 
 async def stored_in(connection: Connection, channel_id: int, ids: Coverage) -> dict[int, Stored]:

@@ -12,7 +12,7 @@ import pytest
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.identity import is_gone, new_identity, shown
-from telegram_assistant.ingest.source import ReadElsewhere
+from telegram_assistant.ingest.source import ReadElsewhere, SourceError
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.leases import processes
 from telegram_assistant.stores.sealed import Sealer
@@ -111,9 +111,9 @@ async def test_n11_a_duplicated_key_ends_the_account_in_plain_words(scene: Any) 
     pool = await scene.pool(leases=scene.leases("one"))
     await shared(pool)
     scene.sim._keys.revoke(scene.sim._keys.seeded(ANN))
-    with pytest.raises(Exception, match="used from two places at once") as lost:
+    with pytest.raises(SourceError, match="used from two places at once") as lost:
         await scene.newest_id(pool, channel)
-    assert lost.value.failure is Failure.ACCOUNT  # type: ignore[attr-defined]
+    assert lost.value.failure is Failure.ACCOUNT
     assert (await scene.account(ann)).status == "revoked"
     assert "tga login" in ((await scene.account(ann)).last_error or "")
 
