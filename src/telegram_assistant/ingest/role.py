@@ -316,9 +316,7 @@ async def start_ingest(runtime: Runtime) -> None:
     )
     audits = Audits(runtime.database)
     every = settings.audit_interval_hours * 3600
-    auditor = Auditor(
-        channels, audits, saver, pool, every_seconds=every, clock=clock, reach=pool.reach, memory=memory
-    )
+    auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock, reach=pool.reach, memory=memory)
     clocks = _clocks(runtime)
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)
