@@ -124,8 +124,9 @@ class EdgeVectors:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _mark(self, tenant_id: UUID) -> str | None:
-        mark = self._tenant(tenant_id).mark()
-        if mark is None or not self._owner.is_there():
+        tenant = self._tenant(tenant_id)
+        mark = tenant.mark()
+        if not self._owner.is_there() or (mark is None and tenant.current() is not None):
             self._forget()
             return None
         return mark

@@ -44,6 +44,7 @@ class Reindexing:
 
     async def _tenant(self, tenant_id: UUID, told: Callable[[int], None], *, keep: bool) -> int:
         vectors, model = self.indexes.vectors, self.indexes.model
+        mark = await vectors.mark(tenant_id)
         if not keep:
             await vectors.drop(tenant_id)
             await self.indexes.graph.drop(tenant_id)
@@ -57,6 +58,8 @@ class Reindexing:
         current = await vectors.current(tenant_id)
         if current is not None and current != model and done:
             await vectors.switch(tenant_id, model)
+        if mark and done:
+            await vectors.set_mark(tenant_id, mark)  # made anew on purpose: that is no loss
         await self.remove_strays(tenant_id)
         return done
 

@@ -44,6 +44,16 @@ async def test_lost_indexes_come_back(desk: Desk, indexes: Indexes) -> None:
     assert (await indexes.graph.counts(SYSTEM))["Post"] == 2
 
 
+@pytest.mark.parametrize("keep", [True, False])
+async def test_an_index_that_is_made_anew_keeps_its_mark(desk: Desk, indexes: Indexes, *, keep: bool) -> None:
+    """On purpose: that is no loss, and nobody need be told."""
+    await desk.save(post(1, WEATHER))
+    await indexes.vectors.open(SYSTEM, indexes.model)
+    await indexes.vectors.set_mark(SYSTEM, "ours")
+    await Reindexing(indexes, desk.materials).run(keep=keep)
+    assert await indexes.vectors.mark(SYSTEM) == "ours"
+
+
 async def test_what_the_tables_no_longer_have_goes_out(desk: Desk, indexes: Indexes) -> None:
     await desk.save(post(1, WEATHER))
     await Reindexing(indexes, desk.materials).run()
