@@ -279,11 +279,10 @@ class TelegramSource:
     async def _connect(self) -> AccountInfo:
         client = self._client
         try:
-            with self._tried(), translated("connecting to Telegram"):
+            with nothing_bound(), self._tried(), translated("connecting to Telegram"):
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._disconnect()  # ends the tasks that a lost connection left behind
-                    with nothing_bound():
-                        await client.connect()
+                    await client.connect()
                     users = await client(functions.users.GetUsersRequest([types.InputUserSelf()]))
                     return account_of(users[0])
         except BaseException:
