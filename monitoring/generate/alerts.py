@@ -26,7 +26,7 @@ class Alert:
 
 
 P95_PARSING = "histogram_quantile(0.95, sum by (le) (rate(parsing_duration_seconds_bucket[5m])))"
-FRESHNESS = "time() - max(scheduler_last_tick_ts_seconds)"
+FRESHNESS = "abs(time() - max(scheduler_last_tick_ts_seconds))"  # a tick in the future is none either
 FAILED_SHARE = (
     'sum(rate(parser_runs_total{status="failed"}[15m])) / (sum(rate(parser_runs_total{status!="lease_lost"}[15m])) > 0)'
 )
@@ -53,7 +53,7 @@ PARSING = (
     ),
     Alert(
         name="SchedulerStale",
-        expr=f"abs({FRESHNESS}) > 2 * max(scheduler_interval_seconds)",  # a tick in the future is none either
+        expr=f"{FRESHNESS} > 2 * max(scheduler_interval_seconds)",
         lasts="1m",
         severity="page",
         summary="The scheduler has not ticked for more than two intervals",
