@@ -10,7 +10,7 @@ import pytest
 
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED, low_watermark, parse_hwm
 from telegram_simulator.faults import Fault
-from telegram_simulator.model import Channel
+from telegram_simulator.model import Channel, Ids
 
 pytestmark = pytest.mark.e2e
 
@@ -29,6 +29,7 @@ def parsed(capture: Capture, mode: str) -> float:
 STALE = "UPDATE channels SET last_parsed_at = :ago, last_post_at = :ago, last_success_at = :ago, refreshed = '{}'"
 
 
+@pytest.mark.parametrize("ids", [Ids.SPARSE])
 async def test_first_tick_is_historical_then_incremental(town: Town, store: Store, capture: Capture) -> None:
     news = town.open("daily_news", 130)
     before = {mode: parsed(capture, mode) for mode in ("historical", "incremental")}
@@ -153,6 +154,7 @@ async def test_lpa_safeguard_forces_historical_and_loses_nothing(town: Town, sto
     await store.until(fresh, "last_parsed_at")
 
 
+@pytest.mark.parametrize("ids", [Ids.SPARSE])
 async def test_a_post_from_its_birth_to_its_deletion_and_over_a_restart(
     town: Town, store: Store, capture: Capture
 ) -> None:
@@ -173,13 +175,14 @@ async def test_a_post_from_its_birth_to_its_deletion_and_over_a_restart(
 
     await capture.stop()
     again = town.say(news, "While nobody looked")
-    town.world.edit(news, 3, "Edited while nobody looked")
-    town.world.delete(news, [2])
+    _, second, third, *_ = news.messages
+    town.world.edit(news, third, "Edited while nobody looked")
+    town.world.delete(news, [second])
     await capture.start()
     await store.captured(news)
     await store.published()
     told = {(event.telegram_message_id, event.version) for event in await store.events(POSTS_PARSED)}
-    assert {(post.id, 2), (again.id, 1), (3, 2)} <= told
+    assert {(post.id, 2), (again.id, 1), (third, 2)} <= told
     deleted = [event.post_id for event in await store.events(POSTS_DELETED)]
     gone = [row.id for row in await store.rows("SELECT id FROM posts WHERE deleted_at IS NOT NULL")]
     assert sorted(deleted) == sorted(gone), "each once"
