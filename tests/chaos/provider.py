@@ -98,6 +98,6 @@ class Provider:
 
 def _completion(text: str) -> Response:
     message = {"role": "assistant", "content": text}
-    usage = {"prompt_tokens": 800, "completion_tokens": 20, "total_tokens": 820}
+    usage = {"prompt_tokens": 800, "completion_tokens": 80, "total_tokens": 880}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
     return JSONResponse({"id": "x", "object": "chat.completion", "choices": choices, "usage": usage})

@@ -15,7 +15,7 @@ from tests.e2e.conftest import Starter, Tga
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-LIMIT, CALL = 3_500, 820
+LIMIT, CALL = 3_500, 880
 AT_ONCE = 8  # of both stages that tag
 FOUND_BY_WORDS = """
 SELECT count(*) > 20 AND count(*) = count(d.post_id) FROM posts p LEFT JOIN search_documents d ON d.post_id = p.id
