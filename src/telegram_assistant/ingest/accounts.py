@@ -30,6 +30,7 @@ from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 SYSTEM = UUID(SYSTEM_TENANT)
 MOVE_AFTER = 30.0  # a shorter flood is cheaper than asking for the username with another account
 DENIED_SECONDS = 3600.0  # an account that may not read a channel is not tried there for so long
+ENDED = {"revoked", "banned", "unusable"}  # states of an account that only a person can mend
 RED_AFTER = 300.0  # every account waits for longer than this: nothing is captured, and health says so
 
 SHOWN = 6
@@ -197,11 +198,13 @@ class AccountPool:
             note = f"stands by: {self._roster.who_has_them()}"
         else:
             error = await self._held_up()
+        accounts = self._roster.report()
+        ended = None if error else _ended(accounts)
         return {
-            "status": "failing" if error else "ok",
-            "error": error,
+            "status": "failing" if error else "degraded" if ended else "ok",
+            "error": error or ended,
             "note": note,
-            "accounts": self._roster.report(),
+            "accounts": accounts,
         }
 
     async def _held_up(self) -> str | None:
@@ -335,3 +338,12 @@ class AccountPool:
         return SourceError(
             Failure.CHANNEL_PRIVATE, f"none of the Telegram accounts has joined {shown}: log in with one that has"
         )
+
+
+def _ended(accounts: list[dict[str, Any]]) -> str | None:
+    """Which accounts Telegram has ended, while others go on."""
+    ended = [f"{one['name']}: {one['last_error']}" for one in accounts if one["status"] in ENDED]
+    if not ended:
+        return None
+    cost = "what only they may read is not captured"
+    return f"{'; '.join(ended)}; {cost}; log in again, or give them up with `tga accounts remove`"

@@ -132,7 +132,8 @@ async def test_a_revoked_session_is_marked_and_the_other_takes_over(scene: Any) 
     assert account.status == "revoked"
     assert "AUTH_KEY_UNREGISTERED" in (account.last_error or "")
     report = await pool.report()
-    assert report["status"] == "ok"
+    assert report["status"] == "degraded"  # told, although the other goes on
+    assert report["error"].startswith("Ann: ")
     assert (shown(report, ann)["status"], shown(report, ann)["last_error"]) == ("revoked", account.last_error)
     assert await scene.newest_id(await scene.pool(), channel) == 3  # another process knows it from the row
     assert scene.asked(HISTORY, ANN) == 2
