@@ -6,6 +6,7 @@ A run of some faults renews their lines and leaves the others: every line bears 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -76,6 +77,7 @@ def _kept(outcome: Outcome, commit: str) -> dict[str, Any]:
         "good": outcome.good,
         "why": outcome.why,
         "commit": commit,
+        "load": round(os.getloadavg()[1], 1),
     }
 
 
@@ -116,7 +118,14 @@ def page(known: Mapping[str, Mapping[str, Any]]) -> str:
     fixed = {scope: limit for scope, limit in LIMITS.items() if limit and scope is not Scope.CHANNEL}
     limits = ", ".join(f"{SCOPES[scope].lower()} {limit:.0f} s" for scope, limit in fixed.items())
     limits += ", one channel twice the time within which it was to be read again"
-    verdict = f"**{len(rows)} faults, {len(rows) - red} as they must be, {red} red** (run on {', '.join(runs)})."
+    loads = [row["load"] for row in rows if "load" in row]
+    busy = f"a machine with {os.cpu_count()} cores, shared with others"
+    if len(loads) == len(rows) and rows:
+        busy = f"a machine with {os.cpu_count()} cores and a load of {min(loads):.0f} to {max(loads):.0f}"
+    verdict = f"**{len(rows)} faults, {len(rows) - red} as they must be, {red} red**"
+    missing = len(ALL) - len(rows)
+    verdict += f", {missing} not tried in these runs" if missing else ""
+    verdict += f" ({', '.join(runs)}; {busy})."
     text = [INTRODUCTION.format(channels=60, limits=limits, verdict=verdict)]
     for scope, title in SCOPES.items():
         if some := [row for row in rows if row["scope"] == scope]:

@@ -43,7 +43,7 @@ def test_the_page_tells_what_is_red() -> None:
     from faults.report import page  # noqa: PLC0415 - see above
 
     line = {"mark": "", "scope": "system", "noticed": 3.0, "said": "a | b", "recovered": 130.0, "losses": "0, 0, 0"}
-    line |= {"day": "2026-11-16", "commit": "abc", "good": True, "why": ""}
+    line |= {"day": "2026-11-16", "commit": "abc", "good": True, "why": "", "load": 2.0}
     first, second = ALL[0].name, ALL[1].name
     red = line | {"good": False, "noticed": None, "why": "not noticed"}
     shown = page({"60": {first: line | {"name": first}, second: red | {"name": second}}})
