@@ -93,7 +93,12 @@ CAPTURE = Dashboard(
             Query("max(scheduler_channels_due)", "channels due"),
             Query("max(incremental_watermark_age_seconds)", "seconds since a visit"),
         ),
-        panel("Accounts", "Telegram accounts by what they are good for.", by("status", "telegram_accounts", how="max")),
+        panel(
+            "Accounts",
+            "Telegram accounts by what they are good for, and how many some process works with.",
+            by("status", "telegram_accounts", how="max"),
+            Query("sum(telegram_accounts_held)", "held by a process"),
+        ),
         panel(
             "Requests",
             "Requests to Telegram per second.",
@@ -142,9 +147,10 @@ CAPTURE = Dashboard(
         panel("Backfills", "Of the last hour.", by("status", "increase(backfill_jobs_total[1h])", or_zero=True)),
         panel(
             "Audit",
-            "Known ids read again in the last 6 hours, and what differed.",
+            "Known ids read again in the last 6 hours, what differed, and posts that a full audit has still to see.",
             Query("sum(increase(audit_ids_total[6h]))", "audited"),
             by("kind", "increase(audit_disagreements_total[6h])"),
+            Query("max(audit_posts_waiting)", "waiting for a full audit"),
         ),
         panel(
             "Live updates",
@@ -152,6 +158,11 @@ CAPTURE = Dashboard(
             by("kind", "rate(live_updates_total[5m])"),
             Query("sum by (account) (rate(live_update_failures_total[5m]))", "failed: {{account}}"),
             unit="ops",
+        ),
+        panel(
+            "What changed while away",
+            "Answers of Telegram to what changed in a channel, in the last hour.",
+            by("outcome", "increase(telegram_differences_total[1h])", or_zero=True),
         ),
         panel(
             "Edits, deletions and late posts",
