@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.refresh import CHANGES, NOT_TOLD, TOLD, changes_due, was_away
+from telegram_assistant.domain.refresh import AWAY, CHANGES, NOT_TOLD, TOLD, changes_due, was_away
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.source import Changes, Peer, Source, SourceError
@@ -55,11 +55,9 @@ class CatchingUp:
             if not begins:  # captured by a version that did not count, or lost before
                 await self._want(channel, "lost", now, None)
             return CaughtUp(done=DONE, counted=False)
-        if was_away(channel.refreshed, now):
-            await self._want(channel, "away", now, pts)
         told = CaughtUp(done=DONE)
         try:
-            await self._follow(channel, source, peer, told, pts=pts, before_page=before_page)
+            all_told = await self._follow(channel, source, peer, told, pts=pts, before_page=before_page)
         except SourceError as exc:
             if exc.failure in PASSING:
                 raise
@@ -71,6 +69,13 @@ class CatchingUp:
             lost = exc.failure is Failure.FATAL
             await self._want(channel, "lost" if lost else "refused", now, None if lost else pts)
             return CaughtUp(told.saved, done=DONE if lost else (*DONE, NOT_TOLD), counted=not lost)
+        # The mark moves when the visit succeeds, so the wish is not lost; but until then one is enough.
+        if (
+            all_told
+            and was_away(channel.refreshed, now)
+            and not await self._audits.wanted_since(channel.id, now - AWAY)
+        ):
+            await self._want(channel, "away", now, await self._audits.pts(channel.id))
         return told
 
     async def _follow(
@@ -82,7 +87,8 @@ class CatchingUp:
         *,
         pts: int,
         before_page: Callable[[], Awaitable[None]],
-    ) -> None:
+    ) -> bool:
+        """Whether it told everything, as far as it was asked; else an audit is wanted."""
         for _ in range(MOST_PARTS):
             await before_page()
             asked_at = self._clock()
@@ -90,13 +96,14 @@ class CatchingUp:
             if changes.too_long or changes.pts < pts:  # counted anew: this is not the channel that we counted
                 reason = "too_long" if changes.too_long else "lost"
                 await self._want(channel, reason, asked_at, changes.pts)
-                return
+                return False
             DIFFERENCES.labels("told" if changes.posts or changes.deleted else "nothing").inc()
             told.saved.add(await self._saver.save(_reading(channel, changes, asked_at)))
             if changes.final:
-                return
+                return True
             pts = changes.pts
-        told.done = ()
+        told.done = ()  # the next visit goes on
+        return False
 
     async def _want(self, channel: Channel, reason: str, now: datetime, pts: int | None) -> None:
         """A full audit finds what was not told."""

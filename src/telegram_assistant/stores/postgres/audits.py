@@ -90,6 +90,14 @@ class Audits:
         async with self._database.begin() as connection:
             await connection.execute(statement, values)
 
+    async def wanted_since(self, channel_id: int, moment: datetime) -> bool:
+        """Whether a full audit was asked for or done since then."""
+        statement = text(
+            "SELECT 1 FROM channel_audits WHERE channel_id = :id AND greatest(wanted_at, audited_at) > :moment"
+        )
+        async with self._database.connect() as connection:
+            return (await connection.execute(statement, {"id": channel_id, "moment": moment})).first() is not None
+
     async def take(self, now: datetime, hold: timedelta, reach: Reach | None = None) -> Audit | None:
         """Whose turn it is: full audits first, each in its turn; for so long no other process gets it."""
         ours, able = readable(reach, table="c")
