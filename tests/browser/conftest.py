@@ -70,7 +70,9 @@ async def browser() -> AsyncIterator[Browser]:
         if os.environ.get("CI") or os.environ.get("TGA_REQUIRE_BROWSER"):
             pytest.fail(reason)
         pytest.skip(reason)
-    libraries = [str(folder) for folder in (UNPACKED / "usr" / "lib").glob("*-linux-gnu")]
+    # Some libraries look for others in a folder of their own (libpulse does), which is not where they expect it.
+    unpacked = (UNPACKED / "usr" / "lib").glob("*-linux-gnu/**/*.so*")
+    libraries = sorted({str(library.parent) for library in unpacked})
     env: dict[str, str | float | bool] = {**os.environ}
     if libraries:
         env["LD_LIBRARY_PATH"] = ":".join(libraries)
