@@ -22,7 +22,6 @@ IDLE_SECONDS = 1.0
 FIRST_DELAY = timedelta(minutes=1)
 LONGEST_DELAY = timedelta(hours=6)
 NO_SUCH_NAME = timedelta(days=1)  # it may be taken one day, and asking is limited hard
-SOONER = 10
 
 log = get_logger(__name__)
 
@@ -50,6 +49,7 @@ class Fulfilment:
         self._clock = clock
         self._due = due
         self._reach = reach
+        self._elsewhere: dict[int, datetime] = {}  # wishes left to other processes, and until when
 
     async def run(self, task: Task) -> None:
         task.ready()
@@ -62,7 +62,9 @@ class Fulfilment:
         reach = await self._reach()
         if reach is not None and reach.stands_by:
             return 0  # those who have an account ask
-        taken = await self._requests.take(now=self._clock(), hold=HOLD, limit=10)
+        now = self._clock()
+        self._elsewhere = {number: until for number, until in self._elsewhere.items() if until > now}
+        taken = await self._requests.take(now=now, hold=HOLD, limit=10, without=self._elsewhere)
         for request in taken:
             await self._fulfil(request)
         return len(taken)
@@ -74,7 +76,8 @@ class Fulfilment:
         except SourceError as exc:
             delay = min(FIRST_DELAY * 2 ** min(request.attempts, 16), LONGEST_DELAY)
             if isinstance(exc, ReadElsewhere):
-                delay /= SOONER  # by then it is another process that takes it, or we again
+                self._elsewhere[request.id] = self._clock() + delay
+                delay = timedelta(0)  # the process that has a fitting account takes it at once
             elif exc.failure is Failure.FLOOD:
                 delay = timedelta(seconds=(exc.flood_seconds or 0) + 1)
             elif exc.failure is Failure.TRANSIENT:

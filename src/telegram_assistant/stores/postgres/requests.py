@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -67,16 +68,18 @@ class Requests:
             result = await connection.execute(statement, {"t": tenant_id, "r": reference})
         return bool(result.rowcount)
 
-    async def take(self, *, now: datetime, hold: timedelta, limit: int) -> list[Request]:
+    async def take(self, *, now: datetime, hold: timedelta, limit: int, without: Collection[int] = ()) -> list[Request]:
         """Those whose turn it is. `hold` keeps others off while we ask Telegram."""
         statement = text(
             "WITH due AS MATERIALIZED (SELECT id FROM channel_requests WHERE channel_id IS NULL"
-            " AND (next_attempt_at IS NULL OR next_attempt_at <= :now) ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)"
+            " AND (next_attempt_at IS NULL OR next_attempt_at <= :now) AND NOT id = ANY(:without)"
+            " ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)"
             " UPDATE channel_requests SET next_attempt_at = :until, attempts = attempts + 1"
             f" WHERE id IN (SELECT id FROM due) RETURNING {COLUMNS}"
         )
         async with self._database.begin() as connection:
-            rows = await connection.execute(statement, {"now": now, "until": now + hold, "limit": limit})
+            values = {"now": now, "until": now + hold, "limit": limit, "without": list(without)}
+            rows = await connection.execute(statement, values)
             return sorted((Request(*row) for row in rows), key=lambda request: request.id)
 
     async def fail(self, request: Request, error: str, *, next_attempt_at: datetime) -> None:
