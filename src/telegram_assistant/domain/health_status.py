@@ -94,6 +94,6 @@ def parser_status(found: Promises) -> ParserStatus:
     visits_fail = found.visits >= ENOUGH_VISITS and found.visits_failed >= MOST_FAIL * found.visits
     if most_overdue or most_fail or visits_fail or (watched and found.dead == watched):
         return ParserStatus.FAILING
-    if found.late or (found.overdue and 10 * found.overdue >= found.active):
+    if found.dead or found.late or (found.overdue and 10 * found.overdue >= found.active):
         return ParserStatus.DEGRADED
     return ParserStatus.OK

@@ -199,13 +199,21 @@ class AccountPool:
         else:
             error = await self._held_up()
         accounts = self._roster.report()
-        ended = None if error else _ended(accounts)
+        some = None if error else _ended(accounts) or self._resting()
         return {
-            "status": "failing" if error else "degraded" if ended else "ok",
-            "error": error or ended,
+            "status": "failing" if error else "degraded" if some else "ok",
+            "error": error or some,
             "note": note,
             "accounts": accounts,
         }
+
+    def _resting(self) -> str | None:
+        """Which accounts must not read for long, while others go on."""
+        waits = {seat.account.name: seat.budget.flood_seconds(READING) for seat in self._roster.usable}
+        long = [f"{name} for {seconds / 60:.0f} min" for name, seconds in waits.items() if seconds > RED_AFTER]
+        if not long:
+            return None
+        return f"Telegram lets {', '.join(long)} read nothing; what only they may read waits; the others go on"
 
     async def _held_up(self) -> str | None:
         """What no account may ask for a while, if something waits for it: who must wait, how long, and what waits."""

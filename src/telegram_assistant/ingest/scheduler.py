@@ -189,5 +189,5 @@ def _told(outcome: Outcome, visits: int, failed: int) -> str:
     if failed:
         said.append(f"{failed} of the last {visits} visits failed")
     if outcome.dead:
-        said.append(f"{outcome.dead} channels were given up")
+        said.append(f"given up: {outcome.dead} (`tga channels list` names them; revive or remove them)")
     return "; ".join([*said, "their new posts are not captured yet; mend what the error says, they are tried again"])

@@ -71,7 +71,7 @@ def test_spec_7_2_naive_times_are_refused() -> None:
         (Promises(active=2000, visits=40, visits_failed=31), "ok"),
         (Promises(active=2000, visits=7, visits_failed=7), "ok"),  # too few to say
         (Promises(dead=2), "failing"),  # given up, every one: nothing is parsed any more
-        (Promises(active=2, dead=1), "ok"),
+        (Promises(active=2, dead=1), "degraded"),  # until it is revived or removed
         (Promises(active=2, dead=2, overdue=1), "failing"),
         (Promises(), "ok"),  # nothing to watch is not a failure
     ],
