@@ -13,10 +13,12 @@ from telegram_assistant.config import Settings
 from telegram_assistant.demo_role import join_demo, start_demo
 from telegram_assistant.health import health_app, listen, serve
 from telegram_assistant.ingest.role import start_ingest
+from telegram_assistant.presence import Presence
 from telegram_assistant.progress import Steps
 from telegram_assistant.runtime import Runtime, inherit_engines, start_runtime
 from telegram_assistant.signals import first_of, stop_signals
 from telegram_assistant.stages.role import start_worker
+from telegram_assistant.stores.postgres.upkeep import Upkeep
 
 WATCH_PATIENCE = 60.0  # seconds: a look takes some at worst
 
@@ -30,6 +32,10 @@ class Roles:
     api: bool = True
     bot: bool = False
     join: bool = False  # the engines of a `tga up` that runs on the same folder
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in ("ingest", "worker", "api", "bot") if getattr(self, name)]
 
     def listen(self, settings: Settings, stack: AsyncExitStack) -> Doors:
         health = api = None
@@ -124,6 +130,9 @@ async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors:
 
         with steps.step("Bot"):
             await start_bot(runtime, services or build_services(runtime, None))
+    presence = Presence(Upkeep(runtime.database), roles.names)
+    runtime.health.sections["roles"] = presence.report
+    await runtime.start_task("presence", presence.run, patience=WATCH_PATIENCE)
     await runtime.start_task("health_watch", runtime.health.watch, patience=WATCH_PATIENCE)
     calm_collector()
     return runtime

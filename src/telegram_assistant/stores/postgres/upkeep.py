@@ -6,7 +6,7 @@ what a killed one had begun is taken back.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -63,6 +63,21 @@ class Upkeep:
         async with self._database.connect() as connection:
             found = await connection.scalar(text("SELECT state::text FROM upkeep WHERE name = :name"), {"name": name})
         return msgspec.json.decode(found or "{}", type=kind)
+
+    async def sign(self, roles: Collection[str]) -> None:
+        """These roles run in this process, now."""
+        statement = text(
+            "INSERT INTO upkeep (name, state, at) SELECT 'role:' || role, '{}', now() FROM"
+            " unnest(CAST(:roles AS text[])) AS role ON CONFLICT (name) DO UPDATE SET at = now()"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"roles": sorted(roles)})
+
+    async def signs(self) -> dict[str, timedelta]:
+        """How long ago some process gave a sign for each role."""
+        statement = text("SELECT substr(name, 6), now() - at FROM upkeep WHERE name LIKE 'role:%' ORDER BY name")
+        async with self._database.connect() as connection:
+            return {row[0]: row[1] for row in await connection.execute(statement)}
 
     async def posts(self) -> int:
         """About how many there are, as the planner knows it: counting them would take long."""
