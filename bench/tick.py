@@ -22,7 +22,7 @@ from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
 from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.polling import PollingRules, observe
-from telegram_assistant.ingest.backfill import IDLE_SECONDS as BACKFILL_IDLE
+from telegram_assistant.ingest.backfill import rest_after
 from telegram_assistant.ingest.gauges import EVERY_SECONDS, EVERY_SECONDS_TOGETHER, Gauges
 from telegram_assistant.ingest.polling import Capacity, Polling
 from telegram_assistant.ingest.scheduler import Scheduler
@@ -138,7 +138,7 @@ class Clockwork:
             "tick": (TICK_SECONDS, self._tick),
             "gauges": (gauges, self._gauges.look),
             "work that is due": (VISITS_IDLE, self._lease),
-            "holes": (BACKFILL_IDLE, partial(self._channels.with_holes, limit=50)),
+            "holes": (rest_after(0), partial(self._channels.with_holes, limit=50)),
             "health": (SCRAPE_SECONDS, self._scheduler.report_parser),
             "metrics": (SCRAPE_SECONDS, self._scrape),
         }
@@ -148,11 +148,12 @@ class Clockwork:
         found = {}
         for name, (every, look) in self.looks().items():
             await look()
-            postgres, ours = self._engines.postgres_cpu(), time.process_time()
+            postgres, ours, began = self._engines.postgres_cpu(), time.process_time(), time.monotonic()
             for _ in range(TICKS):
                 await look()
             used = time.process_time() - ours + self._engines.postgres_cpu() - postgres
-            found[name] = 100.0 * used / TICKS / every
+            took = (time.monotonic() - began) / TICKS
+            found[name] = 100.0 * used / TICKS / (rest_after(took) if name == "holes" else every)
         return found
 
     async def _lease(self) -> None:

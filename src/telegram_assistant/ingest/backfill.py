@@ -29,6 +29,8 @@ from telegram_assistant.stores.redis import text_of, time_to_text
 
 LOCK_TTL = 3600.0
 IDLE_SECONDS = 2.0
+LOOK_SHARE = 50.0  # a look for holes takes at most so small a part of the time, however many channels there are
+LONGEST_IDLE = 30.0
 AFTER_FAILURE_SECONDS = 30.0
 LONGEST_PAUSE = 3600.0
 ALIVE_SECONDS = 30.0  # how long a sign of life lasts
@@ -37,6 +39,11 @@ SLICE_PAGES = 30  # then the next channel has its turn
 AT_ONCE = 3
 
 log = get_logger(__name__)
+
+
+def rest_after(look_seconds: float) -> float:
+    """Seconds until the next look for holes, when there are none."""
+    return min(LONGEST_IDLE, max(IDLE_SECONDS, LOOK_SHARE * look_seconds))
 
 
 class LockLost(AssistantError):
@@ -82,6 +89,7 @@ class Backfill:
         self._not_before: dict[int, float] = {}  # channels that failed wait a little
         self._work: dict[int, Work] = {}  # by channel, what the slices of a backfill have found so far
         self._in_vain: Counter[int] = Counter()  # times that a channel was read and still has holes
+        self._idle = IDLE_SECONDS
 
     async def run(self, task: Task) -> None:
         task.ready()
@@ -92,7 +100,7 @@ class Backfill:
                 task.progress()
                 if living.done():
                     living.result()
-                await asyncio.sleep(0 if self._work else IDLE_SECONDS)
+                await asyncio.sleep(0 if self._work else self._idle)
         finally:
             living.cancel()
             await asyncio.gather(living, return_exceptions=True)
@@ -108,13 +116,15 @@ class Backfill:
 
         The largest history takes as many turns as it needs, and no small one waits for more than a slice of it.
         """
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         self._not_before = {channel_id: until for channel_id, until in self._not_before.items() if until > now}
         had: set[int] = set()
         done = 0
         while True:
-            waiting = {*self._not_before, *had}
-            found = await self._channels.with_holes(limit=MANY, without=waiting, reach=await self._reach())
+            waiting, reach, began = {*self._not_before, *had}, await self._reach(), loop.time()
+            found = await self._channels.with_holes(limit=MANY, without=waiting, reach=reach)
+            self._idle = rest_after(loop.time() - began)
             if not found:
                 return done
             had |= {channel.id for channel in found}
