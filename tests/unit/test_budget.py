@@ -85,6 +85,7 @@ def make_budget(time: Time, database: AsyncEngine, *, paced: bool = True, **fiel
         "telegram_user_id": 1,
         "name": "Ann",
         "session": b"",
+        "session_digest": None,
         "status": "active",
         "last_error": None,
         "floods": {},
