@@ -187,7 +187,9 @@ class Channels:
     @after_deadlock
     async def visit_by(self, now: datetime, at: datetime, channel_id: int) -> None:
         """Visit this channel then, if not sooner."""
-        statement = text(f"UPDATE channels SET next_visit_at = {BY_THEN} WHERE id = :id")
+        statement = text(
+            f"UPDATE channels SET next_visit_at = {BY_THEN} WHERE id = :id AND status IN ('active', 'dead')"
+        )
         async with self._database.begin() as connection:
             await connection.execute(statement, {"now": now, "at": at, "id": channel_id})
 
