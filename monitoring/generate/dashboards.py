@@ -156,7 +156,7 @@ CAPTURE = Dashboard(
             "Live updates",
             "What Telegram pushed, per second, and what of it could not be saved.",
             by("kind", "rate(live_updates_total[5m])"),
-            Query("sum by (account) (rate(live_update_failures_total[5m]))", "failed: {{account}}"),
+            Query("sum by (account) (rate(live_update_failures_total[5m])) or vector(0)", "failed: {{account}}"),
             unit="ops",
         ),
         panel(

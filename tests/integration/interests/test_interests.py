@@ -111,7 +111,7 @@ async def test_the_graph_follows(town: Town, services: Services) -> None:
     own = town.member.tenant_id, town.member.user_id
     await note(services, caller_of(town.member), Act.SEARCH, ["space"])
     await note(services, caller_of(town.other), Act.VIEW, ["sport"])
-    assert await work(now) == "5 of 5 people changed"
+    assert await work(now) == "2 of 5 people changed"
     assert await services.graph.interests(*own) == {"space": 1.0}
     assert await services.graph.interests(town.other.tenant_id, town.other.user_id) == {"sport": 1.0}
     assert await work(now) == "0 of 5 people changed"

@@ -180,8 +180,8 @@ class Erasing:
             for statement in (
                 _ACCESS_HASHES,
                 "DELETE FROM outbox WHERE tenant_id = :tenant",
-                "DELETE FROM budget_spending WHERE owner = CAST(:tenant AS text)",
-                "DELETE FROM budget_calls WHERE owner = CAST(:tenant AS text)",
+                "DELETE FROM budget_spending WHERE owner = CAST(CAST(:tenant AS uuid) AS text)",
+                "DELETE FROM budget_calls WHERE owner = CAST(CAST(:tenant AS uuid) AS text)",
                 "DELETE FROM tenants WHERE id = :tenant",
             ):
                 await _run(connection, statement, values)
