@@ -13,9 +13,9 @@ from uuid import UUID
 
 import httpx
 
+from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.stages.search_entry import source_of
-from telegram_assistant.stores.postgres.channels import Channels
 from telegram_simulator.model import Channel
 from tests.e2e.pipeline.conftest import Town, until
 from tests.pipeline_state import due, on_the_way
@@ -164,15 +164,26 @@ class Store:
         )
         stored = {row.message_id: row.text for row in rows if row.deleted_at is None}
         truth = {number: message.text for number, message in channel.messages.items()}
-        known = await self.house.rows("SELECT 1 FROM channels WHERE id = :id", id=channel.id)
         return {
             "missing": sorted(truth.keys() - stored.keys()),
             "not deleted": sorted(stored.keys() - truth.keys()),
             "old words": sorted(number for number in truth.keys() & stored.keys() if truth[number] != stored[number]),
             "never existed": sorted(row.message_id for row in rows if row.message_id > channel.newest_id),
-            "unknown ids": (await Channels(self.house.database).ledger(channel.id)).unknown if known else "all",
+            "unknown ids": await self._unknown(channel),
             "doubled versions": await self._doubled(channel),
         }
+
+    async def _unknown(self, channel: Channel) -> int | str:
+        """How many ids, by columns that every version has: the store of this one reads those of its own schema."""
+        rows = await self.house.rows(
+            "SELECT newest_id, coalesce(requested_from, newest_id + 1) AS requested_from, coverage::text AS coverage,"
+            " captured FROM channels WHERE id = :id",
+            id=channel.id,
+        )
+        if not rows:
+            return "all"
+        row = rows[0]
+        return LedgerState(row.newest_id, row.requested_from, Coverage.parse(row.coverage), row.captured).unknown
 
     async def _doubled(self, channel: Channel) -> list[int]:
         """Posts with more former versions than the world has seen, or the same one twice."""
