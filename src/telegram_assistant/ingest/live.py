@@ -182,13 +182,18 @@ class LiveReaders:
             await self._channels.visit_by(now, now + ALBUM_AGAIN, reading.channel_id)
 
     async def _look_again(self, channel_id: int | None, account_id: str | None) -> None:
-        """At once; but where gap follows gap, not more often than the budget has looks for the channel."""
+        """At once; but where gap follows gap, not more often than the budget has looks for the channel.
+
+        That an account begins to listen is no gap yet: the first connection that is lost after it is looked at at once.
+        """
         key, ticks, now = (account_id, channel_id), self._ticks(), self._clock()
+        begins = account_id is not None and key not in self._gaps
         last = self._gaps.get(key, -inf)
         if last > ticks:
             return  # a look is planned already, and will show this gap too
-        self._gaps[key] = max(ticks, last + self._gaps_apart)
-        at = now + timedelta(seconds=self._gaps[key] - ticks)
+        planned = max(ticks, last + self._gaps_apart)
+        self._gaps[key] = -inf if begins else planned
+        at = now + timedelta(seconds=planned - ticks)
         await self._channels.look_again(now, channel_id, account=account_id, at=at)
         self._due.set()
 
