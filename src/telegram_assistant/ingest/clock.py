@@ -85,7 +85,7 @@ class ClockWatch:
             status = "failing" if said else "degraded"
             said.append(
                 f"at {at:%H:%M:%S} UTC {spoiled.channels} channels had times far ahead, up to"
-                f" {spoiled.latest:%Y-%m-%d %H:%M} UTC: a clock was wrong; they are visited now; see that NTP sets"
+                f" {spoiled.latest:%Y-%m-%d %H:%M} UTC: a clock was wrong; they are put right now; see that NTP sets"
                 " the time of every machine"
             )
         return {

@@ -44,15 +44,18 @@ class StoredTimes:
             "WITH before AS (SELECT id, next_visit_at AS was FROM channels WHERE next_visit_at > :visit AND"
             " (status = 'active' OR (status = 'dead' AND next_visit_at > :dead)))"
             " UPDATE channels SET next_visit_at = :now, planned_at = NULL FROM before WHERE channels.id = before.id"
-            " RETURNING before.was"
+            " RETURNING before.id, before.was"
         )
         promises = text(
-            "UPDATE channels SET promised_at = :promised WHERE status = 'active' AND promised_at > :promise"
+            "WITH before AS (SELECT id, promised_at AS was FROM channels"
+            " WHERE status = 'active' AND promised_at > :promise)"
+            " UPDATE channels SET promised_at = :promised FROM before WHERE channels.id = before.id"
+            " RETURNING before.id, before.was"
         )
         leases = text("UPDATE channels SET leased_until = :lease WHERE leased_until > :lease")
         async with self._database.begin() as connection:
             values = {"now": now, "visit": now + horizon.visit, "dead": now + horizon.dead}
-            latest = list((await connection.execute(visits, values)).scalars())
-            await connection.execute(promises, {"promised": promised, "promise": now + horizon.promise})
+            found = list(await connection.execute(visits, values))
+            found += await connection.execute(promises, {"promised": promised, "promise": now + horizon.promise})
             await connection.execute(leases, {"lease": now + horizon.lease})
-        return Spoiled(len(latest), max(latest, default=None))
+        return Spoiled(len({row.id for row in found}), max((row.was for row in found), default=None))
