@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        from telegram_assistant.cli import run  # noqa: PLC0415 - so that Ctrl-C during the imports is quiet too
+        from telegram_assistant.cli.main import run  # noqa: PLC0415 - so that Ctrl-C during the imports is quiet too
 
         run()
     except KeyboardInterrupt:

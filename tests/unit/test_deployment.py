@@ -13,7 +13,7 @@ import typer.main
 import yaml
 
 import telegram_assistant
-from telegram_assistant.cli import app
+from telegram_assistant.cli.main import app
 from telegram_assistant.config import Settings
 from telegram_assistant.metrics import REGISTRY
 

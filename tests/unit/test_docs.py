@@ -16,7 +16,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from telegram_assistant.cli import app
+from telegram_assistant.cli.main import app
 
 pytestmark = pytest.mark.unit
 

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 from typer.testing import CliRunner
 
-from telegram_assistant.cli import app
+from telegram_assistant.cli.main import app
 from telegram_assistant.config import Settings
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.stores.media import MediaStore

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.backup.archive import ArchiveReader
 from telegram_assistant.backup.restoring import restore
-from telegram_assistant.commands.session import opened
+from telegram_assistant.cli.session import opened
 from telegram_assistant.config import Settings
 from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from typer.testing import CliRunner
 
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.commands.jobs import app
+from telegram_assistant.cli.jobs import app
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import plans
 from telegram_assistant.jobs.runner import Jobs

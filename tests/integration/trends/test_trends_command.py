@@ -14,7 +14,7 @@ import structlog
 import typer
 from typer.testing import CliRunner
 
-from telegram_assistant.commands.trends import trends
+from telegram_assistant.cli.trends import trends
 from telegram_assistant.config import Settings
 from tests.integration.search.archive import SYSTEM, Archive
 from tests.integration.trends import rising

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.jobs.trends import find_trends
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT

@@ -10,19 +10,19 @@ from rich.console import Console
 from rich.markup import escape
 
 from telegram_assistant import __version__
-from telegram_assistant.commands import access, accounts, channels, dead_letters, jobs
-from telegram_assistant.commands.audit import audit
-from telegram_assistant.commands.backup import backup, migrate, restore
-from telegram_assistant.commands.doctor import doctor
-from telegram_assistant.commands.explain import explain_channel
-from telegram_assistant.commands.mcp import mcp
-from telegram_assistant.commands.reindex import reindex
-from telegram_assistant.commands.retag import retag
-from telegram_assistant.commands.search import WITH_MINUS, ask, search
-from telegram_assistant.commands.simulate import simulate
-from telegram_assistant.commands.spend import spend
-from telegram_assistant.commands.trace import trace
-from telegram_assistant.commands.trends import trends
+from telegram_assistant.cli import access, accounts, channels, dead_letters, jobs
+from telegram_assistant.cli.audit import audit
+from telegram_assistant.cli.backup import backup, migrate, restore
+from telegram_assistant.cli.doctor import doctor
+from telegram_assistant.cli.explain import explain_channel
+from telegram_assistant.cli.mcp import mcp
+from telegram_assistant.cli.reindex import reindex
+from telegram_assistant.cli.retag import retag
+from telegram_assistant.cli.search import WITH_MINUS, ask, search
+from telegram_assistant.cli.simulate import simulate
+from telegram_assistant.cli.spend import spend
+from telegram_assistant.cli.trace import trace
+from telegram_assistant.cli.trends import trends
 from telegram_assistant.config import load_settings
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.log import configure_logging

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.advice import SENTENCES, Advice, advise
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal

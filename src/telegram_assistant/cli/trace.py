@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from telegram_assistant.commands.channels import find
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.channels import find
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime

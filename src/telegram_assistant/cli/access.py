@@ -14,7 +14,7 @@ from rich.text import Text
 
 from telegram_assistant.access.erase import Eraser
 from telegram_assistant.access.people import People, system_caller
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import Caller, Role
 from telegram_assistant.domain.storage import MOST_QUOTA_MB

@@ -16,7 +16,7 @@ from rich.text import Text
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import Models, build_models
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.query import Note
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.runtime import Runtime

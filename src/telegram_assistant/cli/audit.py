@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from telegram_assistant.commands.channels import (
+from telegram_assistant.cli.channels import (
     PATIENCE_SECONDS,
     POLL_SECONDS,
     Reference,
     console,
     find,
 )
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.demo_role import join_demo
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.audit import Auditor, Finding

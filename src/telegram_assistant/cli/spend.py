@@ -16,7 +16,7 @@ from rich.text import Text
 
 from telegram_assistant.ai.providers import Provider
 from telegram_assistant.ai.spend import Day
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.budgets import Kind, day_of
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stages.forecast import Forecast, forecasts

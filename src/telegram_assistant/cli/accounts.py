@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.config import load_settings
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.role import login_client, open_accounts

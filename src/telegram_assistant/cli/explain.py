@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import typer
 from rich.console import Console
 
-from telegram_assistant.commands.channels import AsJson, Reference, find
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.channels import AsJson, Reference, find
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.explaining import Why, explain_next
 from telegram_assistant.ingest.polling import LEARN_FROM

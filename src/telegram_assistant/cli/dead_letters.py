@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from telegram_assistant.commands.session import with_runtime
+from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stages import STAGES

@@ -15,7 +15,7 @@ from telegram_assistant.backup.manifest import INCLUDED, MEDIA, Manifest
 from telegram_assistant.backup.restoring import check_backup, check_folder, check_room
 from telegram_assistant.backup.restoring import restore as restore_into
 from telegram_assistant.backup.saving import save
-from telegram_assistant.commands.session import opened, with_runtime
+from telegram_assistant.cli.session import opened, with_runtime
 from telegram_assistant.config import Settings, load_settings
 from telegram_assistant.log import configure_logging
 from telegram_assistant.progress import Steps

@@ -1,1 +1,0 @@
-"""What `tga` can do, a file per noun."""
