@@ -19,10 +19,10 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.modes import Mode
+from telegram_assistant.domain.source import Peer
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Saver
-from telegram_assistant.ingest.source import Peer
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.stores.postgres.channels import Channels

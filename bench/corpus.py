@@ -22,11 +22,11 @@ from typing import Any, TypeAlias
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.clean import sentences_of
 from telegram_assistant.domain.post import post_id
-from telegram_assistant.search.documents import channel_key, filter_key, month_key
-from telegram_assistant.search.lexemes import EXACT, Lexicon, pieces, quoted, readable
-from telegram_assistant.search.signatures import SIZE, band_keys
+from telegram_assistant.language.clean import sentences_of
+from telegram_assistant.language.documents import channel_key, filter_key, month_key
+from telegram_assistant.language.lexemes import EXACT, Lexicon, pieces, quoted, readable
+from telegram_assistant.language.signatures import SIZE, band_keys
 from telegram_assistant.stores.postgres.database import raw_transaction
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -11,9 +11,9 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 TENANT = UUID(SYSTEM_TENANT)
 LIVE = "SELECT id, channel_id, message_id, md5(text) AS digest FROM posts WHERE deleted_at IS NULL"

@@ -26,12 +26,12 @@ from bench.plot import Curve, Panel, draw
 from bench.workers import Desk, ready_vectors, started_workers
 from telegram_assistant.ai.local import LocalEmbedder, LocalTagger
 from telegram_assistant.ai.local_process import ModelProcess
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.graph import PostNode
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model, Point
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_simulator.generate import build_world
 
 SIZE = 512  # of the local vectors

@@ -24,17 +24,17 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bench.corpus import Questions, questions, real_texts
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local import LocalEmbedder
 from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point, Where
-from telegram_assistant.search.documents import Document, Source, make_document, parts_of
-from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.language.documents import Document, Source, make_document, parts_of
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.plan import keys_of, make_plan
 from telegram_assistant.search.meaning import NEAREST
-from telegram_assistant.search.plan import keys_of, make_plan
 from telegram_assistant.search.ranking import rank
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction

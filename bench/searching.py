@@ -21,22 +21,22 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bench.corpus import CHANNELS, FIRST_DAY, MONTHS, TAGS, Crowd, real_texts
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
-from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.index.edge_generations import Generations
 from telegram_assistant.index.edge_shard import EdgeShard
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point, Where
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon, all_of, pieces
+from telegram_assistant.language.plan import keys_of, make_plan
 from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.lexemes import Lexicon, all_of, pieces
 from telegram_assistant.search.meaning import but_not
-from telegram_assistant.search.plan import keys_of, make_plan
 from telegram_assistant.search.ranking import rank
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 QUERIES = 120
 WARM = 40  # queries before the clock runs

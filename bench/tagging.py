@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 from bench.figure import RESULTS, Figure
 from telegram_assistant.ai.local import LocalEmbedder, LocalTagger
 from telegram_assistant.ai.local_process import ModelProcess
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.domain.understanding import Tagged
+from telegram_assistant.language.taxonomy import load_taxonomy
 
 Answer = TypeVar("Answer")
 POSTS = 2_000

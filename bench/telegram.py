@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from telegram_assistant.config import TelegramServer
-from telegram_assistant.ingest.source import Peer
+from telegram_assistant.domain.source import Peer
 from telegram_assistant.source.telegram_client import open_client
 from telegram_simulator.generate import build_world
 from telegram_simulator.model import Channel

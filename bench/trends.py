@@ -25,18 +25,18 @@ from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from bench.trend_looks import Looker, Memory
 from bench.trend_worlds import SIZES, Plant, Told, TrendWorld, make_world
-from telegram_assistant.ai.clean import plain
 from telegram_assistant.ai.local import LocalTagger
 from telegram_assistant.ai.local_process import ModelProcess
-from telegram_assistant.ai.taxonomy import load_taxonomy
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.domain.trends import DAY, LEAST_DAYS, Kind, Subject, Trend, Window
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.jobs.trends import EMERGING_EVERY, EMERGING_HOURS, EMERGING_MORE, find_trends, sources_of
-from telegram_assistant.search.lexemes import pieces
-from telegram_assistant.search.signatures import signature
+from telegram_assistant.language.clean import plain
+from telegram_assistant.language.lexemes import pieces
+from telegram_assistant.language.signatures import signature
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.postgres.trends import Trends
 from telegram_assistant.stores.postgres.trends_counts import Mention
 

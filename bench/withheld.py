@@ -17,13 +17,13 @@ from sqlalchemy import text
 from bench.engines import Engines, started_engines
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.backfill import Backfill
 from telegram_assistant.ingest.holes import HoleFiller
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.silence import SilenceWatch
-from telegram_assistant.ingest.source import Peer, Source
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.visits import Visitor, VisitRules
 from telegram_assistant.metrics import REGISTRY

@@ -8,11 +8,11 @@ from pathlib import Path
 from uuid import UUID
 
 from faults.installation import Installation, stop_roles
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.index.cypher import Steps
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 TENANT = UUID(SYSTEM_TENANT)
 

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.groups import lag_of
 from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.index.cypher import Steps
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.graph import PostNode
@@ -29,7 +30,6 @@ from telegram_assistant.stores.postgres.enrichment import Enrichments
 from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pictures import Pictures
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 TENANT = UUID(SYSTEM_TENANT)
 AT_ONCE = 500

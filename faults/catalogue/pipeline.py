@@ -13,10 +13,10 @@ from faults.installation import Installation, stop_roles
 from faults.models import Mode
 from faults.trial import Break, Fault, Scope
 from telegram_assistant.bus.codec import FIELD, encode
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.names import POSTS_PARSED, stream
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 MODELS = "model|tagging|embed|indexing|openai"
 MOST_ASKED = 4

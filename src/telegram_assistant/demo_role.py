@@ -7,10 +7,10 @@ from uuid import UUID
 
 from telegram_assistant.demo import make_demo, pages_in, with_telegram
 from telegram_assistant.demo_visitor import Visitor
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.errors import Fatal
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.requests import Requests
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
 
 async def start_demo(runtime: Runtime) -> None:

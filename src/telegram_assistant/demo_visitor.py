@@ -14,12 +14,12 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.jobs import TRENDS
+from telegram_assistant.language.documents import WORDS_ONLY
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.documents import WORDS_ONLY
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.jobs import JobRuns
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.postgres.trends import Trends
 
 EVERY = 2.0  # seconds between two looks at how far it is

@@ -18,6 +18,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.supervisor import Job, Supervisor, Task
+from telegram_assistant.bus.tracing import start_tracing
 from telegram_assistant.config import Settings
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
@@ -32,7 +33,6 @@ from telegram_assistant.stores.postgres.database import check_server, open_datab
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import check_redis, open_redis
 from telegram_assistant.stores.sealed import Sealer
-from telegram_assistant.tracing import start_tracing
 
 INHERIT_SECONDS = 1.0
 

@@ -23,6 +23,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
@@ -31,7 +32,6 @@ from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.postgres.requests import Requests
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.redis import open_redis
 from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.faults import Fault

@@ -20,7 +20,6 @@ from telegram_assistant.access.passwords import Passwords
 from telegram_assistant.access.service import Access
 from telegram_assistant.access.signing import Signer
 from telegram_assistant.access.tokens import digest, new_key, new_token
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import ModelsConfig, build_models
@@ -32,9 +31,10 @@ from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import Role
 from telegram_assistant.health import Health
 from telegram_assistant.index.ladybug_graph import LadybugGraph
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.ask import Asking
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.role import open_search
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.web.thumbnails import Thumbnails

@@ -13,11 +13,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.migrate import alembic_config, migrate
 from telegram_assistant.stores.postgres.schema import metadata
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
 pytestmark = pytest.mark.integration
 

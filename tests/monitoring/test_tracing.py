@@ -23,9 +23,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from telegram_assistant.bus.stage import Done, Outcome, each
+from telegram_assistant.bus.tracing import TRACES, Traces, ids_of, start_tracing
 from telegram_assistant.domain.events import PostDeleted
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
-from telegram_assistant.tracing import TRACES, Traces, ids_of, start_tracing
 from tests.e2e.conftest import Starter
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +14,6 @@ pytestmark = pytest.mark.unit
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 ASSISTANT, SIMULATOR = "telegram_assistant", "telegram_simulator"
-DO_IO = {"asyncio", "http", "io", "logging", "os", "pathlib", "select", "shutil", "signal", "socket", "sqlite3", "ssl"}
-DO_IO |= {"subprocess", "tempfile", "threading", "time"}
 
 
 class Module:
@@ -178,23 +175,6 @@ def test_the_simulator_knows_nothing_of_the_assistant() -> None:
         f"{module.name}:{line}" for module in simulator for name, line in module.imports() if name.startswith(ASSISTANT)
     ]
     assert strays == []
-
-
-def test_the_domain_is_pure() -> None:
-    """STYLE 2: functions of values; no I/O, no settings, and the clock is an argument."""
-    domain = [module for module in OURS if module.name.startswith(f"{ASSISTANT}/domain/")]
-    assert domain
-    pure = sys.stdlib_module_names - DO_IO
-    strays = [
-        f"{module.name}:{line}: {name}"
-        for module in domain
-        for name, line in module.imports()
-        if name.split(".")[0] not in pure
-        if not name.startswith((f"{ASSISTANT}.domain.", f"{ASSISTANT}.errors."))
-    ]
-    assert strays == []
-    assert found(domain, attribute("datetime.now", "date.today", "datetime.today")) == []
-    assert found(domain, lambda node: isinstance(node, ast.AsyncFunctionDef | ast.Await)) == []
 
 
 def test_imports_point_inwards() -> None:

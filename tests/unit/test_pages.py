@@ -13,8 +13,8 @@ import pytest
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import PAGE_LIMIT, Page, Peer, Source, SourceError
 from telegram_assistant.ingest.pages import PAGES_TOGETHER, Stretch, read_on
-from telegram_assistant.ingest.source import PAGE_LIMIT, Page, Peer, Source, SourceError
 
 pytestmark = pytest.mark.unit
 

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.access.sweeping import Sweeper
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.media_rules import media_key
 from telegram_assistant.errors import Fatal, Retry, Skip
 from telegram_assistant.index.graph import Graph
@@ -22,7 +23,6 @@ from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.audit_log import AuditLog
 from telegram_assistant.stores.postgres.erasing import Belongings, Erasing
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
 AT_ONCE = 500
 

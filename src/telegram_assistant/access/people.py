@@ -12,12 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.access.logins import parse_email, parse_name, parse_tenant
 from telegram_assistant.access.tokens import digest, new_key, new_token
-from telegram_assistant.domain.access import Caller, Role, Via
+from telegram_assistant.domain.access import SYSTEM_USER, Caller, Role, Via
 from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.audit_log import AuditEntry, AuditLog
 from telegram_assistant.stores.postgres.keys import ApiKey, Keys
 from telegram_assistant.stores.postgres.sessions import Links
-from telegram_assistant.stores.postgres.tables import SYSTEM_USER
 from telegram_assistant.stores.postgres.users import Tenant, User, Users
 
 LINK_LASTS = timedelta(hours=24)

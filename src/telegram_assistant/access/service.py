@@ -17,13 +17,12 @@ from telegram_assistant.access.logins import parse_login
 from telegram_assistant.access.passwords import Passwords, check_new_password
 from telegram_assistant.access.people import LINK_LASTS, People
 from telegram_assistant.access.tokens import digest, is_token, key_prefix, new_token, same
-from telegram_assistant.domain.access import Caller, Role, Via
+from telegram_assistant.domain.access import SYSTEM_TENANT, Caller, Role, Via
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.stores.postgres.audit_log import AuditLog
 from telegram_assistant.stores.postgres.keys import Keys
 from telegram_assistant.stores.postgres.sessions import Link, Links, NewSession, Sessions
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.postgres.users import Users
 
 WRONG = "Wrong name or password"

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from telegram_assistant.ai.abilities import (
+from telegram_assistant.domain.models import (
     Answerer,
     Describer,
     Embedded,

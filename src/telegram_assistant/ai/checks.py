@@ -6,10 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from telegram_assistant.ai.clean import one_line, plain, said, script_of, visible, words_of
-from telegram_assistant.ai.inflection import Inflection, Wording, fold
-from telegram_assistant.ai.stopwords import StopWords
-from telegram_assistant.ai.taxonomy import Taxonomy
 from telegram_assistant.domain.understanding import (
     MOST_COLORS,
     MOST_LABELS,
@@ -22,6 +18,10 @@ from telegram_assistant.domain.understanding import (
     Sentence,
     Tagged,
 )
+from telegram_assistant.language.clean import one_line, plain, said, script_of, visible, words_of
+from telegram_assistant.language.inflection import Inflection, Wording, fold
+from telegram_assistant.language.stopwords import StopWords
+from telegram_assistant.language.taxonomy import Taxonomy
 
 _SHORTEST_TAG, _LONGEST_TAG = 2, 60
 _MOST_WORDS = 5

@@ -6,14 +6,14 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 
-from telegram_assistant.ai.abilities import Embedded, Identity
-from telegram_assistant.ai.clean import LONGEST_TEXT, visible
 from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.local_requests import AnswerFound, AnswerQuestion, EmbedTexts, TagsFound, TagText, Vectors
 from telegram_assistant.ai.measure import measured
-from telegram_assistant.ai.taxonomy import Taxonomy
+from telegram_assistant.domain.models import Embedded, Identity
 from telegram_assistant.domain.understanding import Answer, Passage, Tagged
 from telegram_assistant.errors import Reject
+from telegram_assistant.language.clean import LONGEST_TEXT, visible
+from telegram_assistant.language.taxonomy import Taxonomy
 
 PROVIDER = "local"
 VECTOR_SIZE = 768

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from telegram_assistant.ai.clean import has_cyrillic, plain, sentences_of, words_of
-from telegram_assistant.ai.inflection import fold
 from telegram_assistant.ai.local_models import Models
 from telegram_assistant.ai.local_vectors import TextVectors
 from telegram_assistant.ai.questions import subject_of, without_news
 from telegram_assistant.domain.understanding import Answer, Passage, Sentence
+from telegram_assistant.language.clean import has_cyrillic, plain, sentences_of, words_of
+from telegram_assistant.language.inflection import fold
 
 # Measured (decision 0009) so that few questions get a sentence that only seems to answer. Words of languages other than
 # Russian are counted by rougher means, and more of them meet by chance.

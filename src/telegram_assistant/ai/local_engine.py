@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from telegram_assistant.ai.checks import Checks
-from telegram_assistant.ai.clean import plain
 from telegram_assistant.ai.local_answers import Extractor
 from telegram_assistant.ai.local_models import Models
 from telegram_assistant.ai.local_phrases import PhraseRanker
@@ -21,9 +20,10 @@ from telegram_assistant.ai.local_russian import RussianReader
 from telegram_assistant.ai.local_topics import TopicFinder
 from telegram_assistant.ai.local_vectors import TextVectors
 from telegram_assistant.ai.local_words import OtherReader
-from telegram_assistant.ai.stopwords import StopWords
-from telegram_assistant.ai.taxonomy import Taxonomy
 from telegram_assistant.domain.understanding import Tagged
+from telegram_assistant.language.clean import plain
+from telegram_assistant.language.stopwords import StopWords
+from telegram_assistant.language.taxonomy import Taxonomy
 
 
 class Engine:

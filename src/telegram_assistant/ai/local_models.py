@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telegram_assistant.ai.inflection import Inflection, fold
+from telegram_assistant.language.inflection import Inflection, fold
 
 Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from telegram_assistant.ai.clean import words_of
 from telegram_assistant.ai.local_models import Matrix, Models, Vector, unit
-from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.domain.understanding import MOST_TAGS, Entity
+from telegram_assistant.language.clean import words_of
+from telegram_assistant.language.stopwords import StopWords
 
 _RERANKED = 14
 _EARLY = 25.0  # words: about the headline and the first sentence

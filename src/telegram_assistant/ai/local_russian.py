@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from telegram_assistant.ai.clean import has_cyrillic
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_models import Models
 from telegram_assistant.ai.local_phrases import Found, Phrase, gathered
-from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.language.clean import has_cyrillic
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.stopwords import StopWords
 
 _KINDS = {"PER": EntityKind.PERSON, "ORG": EntityKind.ORGANISATION, "LOC": EntityKind.PLACE}
 _CASES = {"Nom": "nomn", "Gen": "gent", "Dat": "datv", "Acc": "accs", "Ins": "ablt", "Loc": "loct"}

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telegram_assistant.ai.clean import words_of
-from telegram_assistant.ai.inflection import fold
 from telegram_assistant.ai.local_models import NAVEC_SIZE, Matrix, Models, Vector, unit
-from telegram_assistant.ai.taxonomy import MOST_TOPICS, Taxonomy
+from telegram_assistant.language.clean import words_of
+from telegram_assistant.language.inflection import fold
+from telegram_assistant.language.taxonomy import MOST_TOPICS, Taxonomy
 
 _BY_MEANING = 0.8  # shared by USE and, for Russian, navec
 _BY_KEYWORDS = 0.2

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from telegram_assistant.ai.clean import has_cyrillic, pieces_of, plain, words_of
 from telegram_assistant.ai.local_models import USE_SIZE, Matrix, Models, Vector, unit
+from telegram_assistant.language.clean import has_cyrillic, pieces_of, plain, words_of
 
 _HASHED = 128  # dimensions for each of the two alphabets
 SIZE = USE_SIZE + 2 * _HASHED

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from telegram_assistant.ai.abilities import Identity, Picture
 from telegram_assistant.ai.ocr import WANTED, TrainedData
 from telegram_assistant.ai.vision_jobs import Job, Report
+from telegram_assistant.domain.models import Identity, Picture
 from telegram_assistant.domain.pictures import Fingerprint
 from telegram_assistant.domain.understanding import Seen
 from telegram_assistant.errors import Fatal, Retry, Skip

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from telegram_assistant.ai.clean import sentences_of
 from telegram_assistant.ai.local_models import Matrix, Models, unit
 from telegram_assistant.ai.local_phrases import Found, Phrase, gathered
-from telegram_assistant.ai.stopwords import StopWords
 from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.language.clean import sentences_of
+from telegram_assistant.language.stopwords import StopWords
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019\u02bc.&][^\W_]+)*")
 _LETTERS = re.compile(r"[^\W\d_]{2}")

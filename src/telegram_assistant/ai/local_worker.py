@@ -13,7 +13,7 @@ import msgspec
 
 from telegram_assistant.ai.local_engine import Engine
 from telegram_assistant.ai.local_requests import AnswerFound, Call, Failure, Outcome, TagsFound, Vectors
-from telegram_assistant.ai.taxonomy import load_taxonomy
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.processes.serving import Work, serve
 
 MEGABYTES = 4096

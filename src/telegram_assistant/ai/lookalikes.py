@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
-from telegram_assistant.ai.abilities import Describer, Identity, Picture
-from telegram_assistant.domain.pictures import Fingerprint, Verdict, sharing
+from telegram_assistant.domain.models import Describer, Identity, Picture
+from telegram_assistant.domain.pictures import Fingerprint, Known, Verdict, sharing
 from telegram_assistant.domain.understanding import Seen, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A picture that has a result."""
-
-    sha256: str
-    fingerprint: Fingerprint
-    seen: Seen
 
 
 class Lookalikes(Protocol):

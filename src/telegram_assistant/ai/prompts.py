@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from telegram_assistant.ai.clean import visible
-from telegram_assistant.ai.taxonomy import MOST_TOPICS, Taxonomy
 from telegram_assistant.domain.understanding import (
     MOST_COLORS,
     MOST_LABELS,
@@ -21,6 +19,8 @@ from telegram_assistant.domain.understanding import (
     EntityKind,
     Passage,
 )
+from telegram_assistant.language.clean import visible
+from telegram_assistant.language.taxonomy import MOST_TOPICS, Taxonomy
 
 TAG_VERSION = "tag-1"
 DESCRIBE_VERSION = "describe-1"

@@ -8,23 +8,23 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from telegram_assistant.ai.abilities import Answerer, Describer, Embedder, Tagger
 from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.cache import CachedAnswerer, CachedDescriber, CachedEmbedder, CachedTagger, ResultCache
 from telegram_assistant.ai.chat import Connection
 from telegram_assistant.ai.checks import Checks
 from telegram_assistant.ai.gate import Gate, Patience
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder, LocalTagger
 from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.measure import Price
 from telegram_assistant.ai.openai_compatible import OpenAiConnection
 from telegram_assistant.ai.remote import Conversation, RemoteAnswerer, RemoteDescriber, RemoteEmbedder, RemoteTagger
 from telegram_assistant.ai.spend import ModelBudget
-from telegram_assistant.ai.stopwords import StopWords
-from telegram_assistant.ai.taxonomy import Taxonomy, load_taxonomy
 from telegram_assistant.ai.translation import Translations
+from telegram_assistant.domain.models import Answerer, Describer, Embedder, Tagger
 from telegram_assistant.errors import Fatal
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.stopwords import StopWords
+from telegram_assistant.language.taxonomy import Taxonomy, load_taxonomy
 
 _OPENAI_HOST = "api.openai.com"
 _PIECES = {"gigachat": 1_200, "openai": 6_000}  # characters of a text that their embedding models take for certain

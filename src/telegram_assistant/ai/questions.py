@@ -6,8 +6,8 @@ import tomllib
 from functools import cache
 from importlib.resources import files
 
-from telegram_assistant.ai.clean import words_of
-from telegram_assistant.ai.inflection import fold
+from telegram_assistant.language.clean import words_of
+from telegram_assistant.language.inflection import fold
 
 
 @cache

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from telegram_assistant.ai.abilities import Embedded, Identity, Picture, has_direction
 from telegram_assistant.ai.chat import ChatModel, VectorModel
 from telegram_assistant.ai.checks import Checks
-from telegram_assistant.ai.clean import pieces_of, visible
 from telegram_assistant.ai.gate import Gate, Kind, Trouble
 from telegram_assistant.ai.measure import Price, Spending
 from telegram_assistant.ai.prompts import (
@@ -28,7 +26,9 @@ from telegram_assistant.ai.shrink import Shrinker
 from telegram_assistant.ai.spend import ModelBudget, paid
 from telegram_assistant.ai.translation import Translations
 from telegram_assistant.domain.budgets import believed, estimated
+from telegram_assistant.domain.models import Embedded, Identity, Picture, has_direction
 from telegram_assistant.domain.understanding import Answer, Ocr, Passage, Seen, Sentence, Tagged
+from telegram_assistant.language.clean import pieces_of, visible
 
 _EMBED_BATCH = 32
 _PICTURE_TOKENS = 1_000  # about what a picture takes

@@ -19,8 +19,8 @@ from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
-from telegram_assistant.ai.abilities import Identity, UsageBook
 from telegram_assistant.ai.measure import Price, Spending, measured
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.budgets import (
     ALL,
     VISION_AT_ONCE,
@@ -32,6 +32,7 @@ from telegram_assistant.domain.budgets import (
     next_day,
     share,
 )
+from telegram_assistant.domain.models import Identity, UsageBook
 from telegram_assistant.errors import AssistantError, Retry
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import (
@@ -44,7 +45,6 @@ from telegram_assistant.metrics import (
 )
 from telegram_assistant.stores.outage import is_outage
 from telegram_assistant.stores.postgres.budgets import LEASE, Budgets, Held, Refused
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 ABILITIES = ("tag", "embed", "answer")
 DESCRIBE = "describe"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from telegram_assistant.ai.abilities import Embedder
-from telegram_assistant.ai.clean import sentences_of, words_of
+from telegram_assistant.domain.models import Embedder
+from telegram_assistant.language.clean import sentences_of, words_of
 
 SAME = 0.65  # the whole sentence
 PART = 0.35  # each part of it, so that nothing is hung on

@@ -6,10 +6,10 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from telegram_assistant.ai.abilities import Answerer
 from telegram_assistant.alerting.role import open_places, start_alerting
 from telegram_assistant.api.live import start_live
 from telegram_assistant.api.services import Services
+from telegram_assistant.domain.models import Answerer
 from telegram_assistant.jobs import EMERGING, INTERESTS, STORAGE_USAGE, TRENDS, Work
 from telegram_assistant.jobs.digest_delivery import Delivery
 from telegram_assistant.jobs.interests import Advisor, sync_interests

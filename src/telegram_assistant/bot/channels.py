@@ -18,7 +18,7 @@ from telegram_assistant.bot.talk import Talk
 from telegram_assistant.bot.words import href, lines, paragraphs, shortened
 from telegram_assistant.domain.access import Right
 from telegram_assistant.domain.channel import bare_id, marked_id
-from telegram_assistant.search.results import Sort
+from telegram_assistant.domain.results import Sort
 from telegram_assistant.stores.postgres.watched import Watched
 
 PER_PAGE = 8

@@ -16,11 +16,11 @@ from telegram_assistant.bot.memory import Memory
 from telegram_assistant.bot.messenger import Gone, Messenger
 from telegram_assistant.bot.words import Say, lines, paragraphs, post_line, shortened
 from telegram_assistant.domain.digests import Digest, Issue, Way
+from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Reject
 from telegram_assistant.jobs.digest_delivery import Parcel
 from telegram_assistant.jobs.digest_desk import Shown as ShownIssue
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.results import Shown
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
 
 LONGEST_TEXT = 1_000

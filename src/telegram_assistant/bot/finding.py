@@ -32,7 +32,7 @@ from telegram_assistant.bot.words import (
     shortened,
 )
 from telegram_assistant.domain.query import LONGEST
-from telegram_assistant.search.results import Hit, Results, Sort
+from telegram_assistant.domain.results import Hit, Results, Sort
 from telegram_assistant.search.saved import SavedDesk
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 

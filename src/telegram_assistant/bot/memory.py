@@ -13,9 +13,9 @@ import msgspec
 from redis.asyncio import Redis
 
 from telegram_assistant.bot import keys
-from telegram_assistant.search.results import Sort
+from telegram_assistant.domain.results import Sort
+from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.stores.redis import text_of
-from telegram_assistant.web.texts import LANGUAGES
 
 EXPECTED_LASTS = timedelta(minutes=15)
 SEARCH_LASTS = timedelta(days=1)

@@ -23,12 +23,12 @@ from telegram_assistant.domain.digest_schedule import next_after
 from telegram_assistant.domain.digests import Digest, Language, Way, Wish
 from telegram_assistant.domain.trends import Kind
 from telegram_assistant.jobs.digest_desk import Shown
+from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.trends import Trends
 from telegram_assistant.stores.postgres.trends_values import FoundTrend
 from telegram_assistant.stores.postgres.users import Users
 from telegram_assistant.stores.postgres.watched import WatchedChannels
-from telegram_assistant.web.topics import topic_title
 
 MOST_TRENDS = 10
 TREND_DAYS = timedelta(days=2)

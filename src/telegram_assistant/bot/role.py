@@ -27,6 +27,7 @@ from telegram_assistant.bot.working import LOCK_TTL, Working
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.config import Settings
 from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs.digest_desk import DigestDesk
 from telegram_assistant.jobs.interests import Advisor
@@ -37,7 +38,6 @@ from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from telegram_assistant.stores.postgres.telegram_alerts import TelegramAlerts
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
-from telegram_assistant.web.texts import LANGUAGES
 
 WEBHOOK_PATH = "/bot/webhook"
 PATIENCE = 120.0

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, tzinfo
 from markupsafe import Markup, escape
 
 from telegram_assistant.domain.query import Note
+from telegram_assistant.domain.results import Hit, Results, Shown, Snippet
 from telegram_assistant.domain.text import clean_text
+from telegram_assistant.i18n import load_texts
 from telegram_assistant.search.ask import Answered
-from telegram_assistant.search.results import Hit, Results, Shown, Snippet
-from telegram_assistant.web.texts import load_texts
 
 LONGEST_SNIPPET = 280
 LONGEST_QUERY = 100  # of what is shown

@@ -20,19 +20,19 @@ from redis.exceptions import RedisError
 
 from telegram_assistant.bus.codec import EVENTS, FIELD, decode
 from telegram_assistant.bus.groups import leave, make_group
-from telegram_assistant.bus.letters import DeadLetter, Letters, StepLog
 from telegram_assistant.bus.settling import Handled, Settling
 from telegram_assistant.bus.stage import Outcome, Stage
 from telegram_assistant.bus.supervisor import Task, heed_stop
+from telegram_assistant.bus.tracing import TRACES
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.domain.events import Event
+from telegram_assistant.domain.letters import DeadLetter, Letters, StepLog
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import STAGE_DURATION
 from telegram_assistant.names import stream
 from telegram_assistant.stores.outage import is_outage
-from telegram_assistant.tracing import TRACES
 
 BLOCK_MS = 1000  # shorter than the client's socket timeout
 NEWER_SECONDS = 60.0

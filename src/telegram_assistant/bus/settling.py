@@ -15,11 +15,11 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
 from telegram_assistant.bus.codec import NAMES
-from telegram_assistant.bus.letters import DeadLetter, Letters, Step, StepLog
 from telegram_assistant.bus.publisher import add_to
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.domain.events import Event
+from telegram_assistant.domain.letters import DeadLetter, Letters, Step, StepLog
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import POSTS_PROCESSED, STAGE_EVENTS

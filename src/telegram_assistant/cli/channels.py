@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.advice import SENTENCES, Advice, advise
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal
@@ -25,7 +26,6 @@ from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.postgres.unreadable import Unreadable
 from telegram_assistant.stores.postgres.watched import WatchedChannels
 

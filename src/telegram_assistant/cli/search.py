@@ -17,16 +17,16 @@ from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import Models, build_models
 from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.query import Note
+from telegram_assistant.domain.results import Hit, Results, Snippet, Sort
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.runtime import Runtime
 from telegram_assistant.search.ask import Answered, Asking
 from telegram_assistant.search.meaning import Meaning
-from telegram_assistant.search.results import Hit, Results, Snippet, Sort
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import MOST_HITS, Search
 from telegram_assistant.stages.models import model_budget, models_config, open_vectors
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 PATIENCE = 120.0  # seconds: the local models are loaded for the one question
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Protocol
 
 from telegram_assistant.crawl.fetcher import Fetched, Fetcher, kept_value
-from telegram_assistant.crawl.page import Known, Page
 from telegram_assistant.crawl.pool import Pool, worker_command
 from telegram_assistant.crawl.reading import Extracted
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.crawl.statuses import check_status
+from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.urls import (
     NOBODY,
     Allowance,

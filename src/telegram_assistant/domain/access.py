@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
+SYSTEM_TENANT = "00000000-0000-0000-0000-000000000001"
+SYSTEM_USER = "00000000-0000-0000-0000-000000000002"
+
 
 class Role(StrEnum):
     """What a user may do in its tenant. `system` is the program itself: it never signs in."""

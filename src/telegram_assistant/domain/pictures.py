@@ -29,6 +29,15 @@ class Fingerprint:
     plain: bool  # one colour or a mere gradient: its hash is noise
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A picture that has a result."""
+
+    sha256: str
+    fingerprint: Fingerprint
+    seen: Seen
+
+
 class Verdict(StrEnum):
     """Whether another picture's result holds for this one too."""
 

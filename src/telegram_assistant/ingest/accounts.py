@@ -12,20 +12,20 @@ from typing import Any
 from uuid import UUID
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.source import ChannelInfo, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.ingest.directory import Directory
 from telegram_assistant.ingest.reader import AccountSource, ChannelReader, Search
 from telegram_assistant.ingest.roster import Roster
 from telegram_assistant.ingest.seats import READING, RESOLVING, REST_SECONDS, Opener, Seat, is_stale_hash
-from telegram_assistant.ingest.source import ChannelInfo, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.leases import AccountLeases
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 SYSTEM = UUID(SYSTEM_TENANT)
 MOVE_AFTER = 30.0  # a shorter flood is cheaper than asking for the username with another account

@@ -20,10 +20,10 @@ from telegram_assistant.domain.audit import next_ids, stride
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.source import PAGE_LIMIT, Peer, Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
-from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source, SourceError
 from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger

@@ -9,9 +9,9 @@ import msgspec
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.source import ReadElsewhere, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.audit import Auditor, Finding
-from telegram_assistant.ingest.source import ReadElsewhere, SourceError
 from telegram_assistant.names import AUDITS_ASKED, audit_answer
 from telegram_assistant.stores.postgres.channels import Channels
 

@@ -15,11 +15,11 @@ from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.errors import AssistantError, Skip
 from telegram_assistant.ingest.holes import Filled, HoleFiller
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.parser import LOW_WATERMARK_TTL
-from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import BACKFILL_JOBS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from telegram_assistant.domain.album import MAX_ITEMS
-from telegram_assistant.ingest.source import Peer, Source
+from telegram_assistant.domain.source import Peer, Source
 
 
 async def between_albums(source: Source, peer: Peer, below: int) -> int:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.pacing import Pace, Priority, rank, warm_up
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import ReadElsewhere, SourceError
+from telegram_assistant.domain.source import ReadElsewhere, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import FLOOD_UNTIL, FLOODS, FLOODWAIT_SECONDS, REQUESTS
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts

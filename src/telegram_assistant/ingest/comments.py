@@ -10,9 +10,9 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.source import Peer, Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.channels import Channel

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import ChannelInfo, Source, SourceError
+from telegram_assistant.domain.source import ChannelInfo, Source, SourceError
 
 FOUND_SECONDS = 600.0  # until then whoever asked has stored the answer
 MISSING_SECONDS = 600.0

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.freshness import Freshness, Rule
-from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.log import get_logger
 
 LOOK_SECONDS = 5.0

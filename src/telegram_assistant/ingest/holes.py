@@ -12,11 +12,11 @@ from datetime import datetime
 from math import inf
 
 from telegram_assistant.domain.ledger import Coverage, Span
+from telegram_assistant.domain.source import PAGE_LIMIT, Peer, Source
 from telegram_assistant.ingest.border import between_albums
 from telegram_assistant.ingest.pages import read_on
 from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
-from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source
 from telegram_assistant.ingest.unreadable import Memory, remembered
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 

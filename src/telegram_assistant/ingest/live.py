@@ -17,10 +17,10 @@ from typing import Any, Protocol
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.modes import Mode
+from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.ingest.source import Deleted, Interrupted, LiveUpdate, NewPost, Source, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import LIVE_FAILURES, LIVE_UPDATES, POSTS_PARSED_COUNT
 from telegram_assistant.stores.outage import is_outage

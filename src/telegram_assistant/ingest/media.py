@@ -17,21 +17,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.media_rules import MediaRules, decide, extension_of, over_limit, wait_after
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import FLOOD_JITTER_SECONDS, Backoff, Failure
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.source import Peer, Source, SourceError
 from telegram_assistant.domain.storage import Room
 from telegram_assistant.errors import AssistantError, Fatal, Skip
-from telegram_assistant.ingest.source import Peer, Source, SourceError
 from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import MEDIA_BYTES, MEDIA_FILES, MEDIA_PENDING
 from telegram_assistant.stores.media import MediaStore, MediaStoreError
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.media import MediaQueue, Wanted
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 BATCH = 20  # files whose messages are asked for together: that request is the scarce one
 LEASE = timedelta(minutes=15)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from telegram_assistant.domain.ledger import Coverage, page_proves, run_proves
+from telegram_assistant.domain.source import PAGE_LIMIT, Name, Page, Peer, Source
 from telegram_assistant.ingest.saver import Reading
-from telegram_assistant.ingest.source import PAGE_LIMIT, Name, Page, Peer, Source
 from telegram_assistant.ingest.unreadable import Memory, remembered
 
 PAGES_TOGETHER = 10

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from telegram_assistant.domain.modes import Mode, first_visit_since
 from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import Name, Peer, Source, SourceError
 from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.border import between_albums
@@ -22,7 +23,6 @@ from telegram_assistant.ingest.catching_up import CatchingUp, CaughtUp
 from telegram_assistant.ingest.pages import Stretch, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.second_look import look_at
-from telegram_assistant.ingest.source import Name, Peer, Source, SourceError
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.log import get_logger

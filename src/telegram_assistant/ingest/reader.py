@@ -11,8 +11,7 @@ from typing import Protocol, TypeVar
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
-from telegram_assistant.ingest.budget import working_at
-from telegram_assistant.ingest.source import (
+from telegram_assistant.domain.source import (
     PAGE_LIMIT,
     Changes,
     ChannelInfo,
@@ -22,6 +21,7 @@ from telegram_assistant.ingest.source import (
     Source,
     SourceError,
 )
+from telegram_assistant.ingest.budget import working_at
 from telegram_assistant.stores.postgres.channels import Channel
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.bus.tracing import TRACES
 from telegram_assistant.stores.postgres import outbox
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.tracing import TRACES
 
 MOST_BATCHES = 200  # a live post is one of its own,
 MOST_EVENTS = 1_000  # a page of a backfill hundreds

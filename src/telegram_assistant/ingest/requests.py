@@ -12,7 +12,7 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.ingest.source import ChannelInfo, ReadElsewhere, SourceError
+from telegram_assistant.domain.source import ChannelInfo, ReadElsewhere, SourceError
 from telegram_assistant.ingest.visits import everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.requests import Request, Requests

@@ -16,19 +16,19 @@ from uuid import UUID, uuid4
 from msgspec import to_builtins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.bus.tracing import TRACES
 from telegram_assistant.domain.album import MAX_ITEMS, PARTIAL_AFTER, SETTLE_AFTER, album_is_settled
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import PROTECTED, MediaDecision
 from telegram_assistant.domain.post import Counters, Media, Post, post_id
+from telegram_assistant.domain.source import Hidden
 from telegram_assistant.errors import Reject, Skip
-from telegram_assistant.ingest.source import Hidden
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import LATE_POSTS
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import albums, audits, channel_ledger, outbox, posts
 from telegram_assistant.stores.postgres.database import after_deadlock, raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
-from telegram_assistant.tracing import TRACES
 
 AHEAD = timedelta(days=1)  # how far the clock of another producer may be
 

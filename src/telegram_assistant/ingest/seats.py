@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import Source, SourceError
 from telegram_assistant.ingest.budget import SHORT_FLOOD, Budget
-from telegram_assistant.ingest.source import Source, SourceError
 from telegram_assistant.stores.postgres.accounts import Account, AccountStatus
 
 READING = "messages.getHistory"

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.source import PAGE_LIMIT, Peer, Source
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
-from telegram_assistant.ingest.source import PAGE_LIMIT, Peer, Source
 from telegram_assistant.ingest.unreadable import Memory, remembered
 
 

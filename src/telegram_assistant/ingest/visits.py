@@ -19,10 +19,10 @@ from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, ch
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.source import Peer, ReadElsewhere, Source, SourceError, unforeseen
 from telegram_assistant.errors import AssistantError, Retry, Skip
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.polling import Polling
-from telegram_assistant.ingest.source import Peer, ReadElsewhere, Source, SourceError, unforeseen
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DURATION, MODE_FORCED, RETRIES, RUNS, WATERMARK_AGE
 from telegram_assistant.stores.outage import is_outage

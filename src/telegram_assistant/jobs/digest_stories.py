@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.ai.taxonomy import Taxonomy
 from telegram_assistant.domain.digest_ranking import Candidate, Placed, place
 from telegram_assistant.domain.digests import Behind, Coverage, Wish
 from telegram_assistant.domain.query import Filters, Query, parse_query
-from telegram_assistant.search.documents import Candidate as Document
+from telegram_assistant.language.documents import Candidate as Document
+from telegram_assistant.language.signatures import bands, same_story
+from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.ranking import Ranked, score_words
-from telegram_assistant.search.signatures import bands, same_story
 from telegram_assistant.search.stories import fold
 from telegram_assistant.stores.postgres.digests_posts import DigestPosts, Facts, Standing
 from telegram_assistant.stores.postgres.search import SearchDocuments

@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Answerer
-from telegram_assistant.ai.clean import plain, said, script_of, sentences_of, visible, words_of
-from telegram_assistant.ai.inflection import Inflection, Wording, fold
 from telegram_assistant.ai.local import PROVIDER as LOCAL
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.digests import Cited, Language, Sentence, Told
+from telegram_assistant.domain.models import Answerer
 from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.jobs.digest_stories import Story
+from telegram_assistant.language.clean import plain, said, script_of, sentences_of, visible, words_of
+from telegram_assistant.language.inflection import Inflection, Wording, fold
 from telegram_assistant.search.ask import is_question
 from telegram_assistant.search.steering import steers, without_steering
 from telegram_assistant.stores.postgres.digests_posts import Facts

@@ -12,16 +12,16 @@ from uuid import UUID
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.taxonomy import Taxonomy
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller, Role
 from telegram_assistant.domain.interests import Act, Candidate, clean_topic, score, weights
+from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.jobs import Work
+from telegram_assistant.language.signatures import bands, same_story
+from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.results import Shown
-from telegram_assistant.search.signatures import bands, same_story
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.interests_posts import FittingChannel, FittingPost, InterestPosts, Origin
 from telegram_assistant.stores.postgres.search_posts import SearchPosts

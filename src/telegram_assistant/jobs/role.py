@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from telegram_assistant.ai.abilities import Answerer
-from telegram_assistant.ai.inflection import Inflection
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.api.services import Services
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.digests import Issue
+from telegram_assistant.domain.models import Answerer
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import DIGESTS, Work, plans
 from telegram_assistant.jobs.digest_delivery import Delivery
@@ -21,9 +19,11 @@ from telegram_assistant.jobs.digest_stories import Interests, Stories
 from telegram_assistant.jobs.digest_writing import Evidence, Writer
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.jobs.runner import LOCK_TTL, Jobs
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.names import JOBS_LOCK
 from telegram_assistant.runtime import Runtime
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues

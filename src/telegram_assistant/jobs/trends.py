@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.trends import DAY, LEAST_ALONE, LEAST_SCORE, Telling, Window, confirm, gather, judge
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs import Work
+from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.signatures import bands, same_story
 from telegram_assistant.stores.postgres.trends import Look, Trends
 from telegram_assistant.stores.postgres.trends_counts import Mention, TrendCounts
 from telegram_assistant.stores.postgres.trends_values import Saved, State

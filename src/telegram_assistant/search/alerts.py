@@ -17,16 +17,16 @@ from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.query import parse_query
+from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.domain.saved_search import Parcel, SavedSearch
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.language.documents import Candidate, Changed
+from telegram_assistant.language.signatures import same_story
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import alerts_told
-from telegram_assistant.search.documents import Candidate, Changed
 from telegram_assistant.search.planning import Planner
-from telegram_assistant.search.results import Shown
-from telegram_assistant.search.signatures import same_story
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.postgres.saved_searches import OVERLAP, SavedSearches
 from telegram_assistant.stores.postgres.search import SearchDocuments

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Embedder
 from telegram_assistant.ai.spend import paid_by
+from telegram_assistant.domain.models import Embedder
 from telegram_assistant.domain.query import Mark, Query
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Found, Model, Vectors, Where

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from telegram_assistant.domain.results import Shown
 from telegram_assistant.index.graph import Graph
-from telegram_assistant.search.results import Shown
 
 MORE = 5  # times as many are asked for: of a shared graph a tenant sees only its channels
 

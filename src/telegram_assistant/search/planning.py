@@ -9,8 +9,8 @@ from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.domain.query import Note, Query, Trouble
-from telegram_assistant.search.lexemes import Lexicon
-from telegram_assistant.search.plan import Counts, Plan, keys_of, make_plan
+from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.plan import Counts, Plan, keys_of, make_plan
 
 
 class Counted(Protocol):

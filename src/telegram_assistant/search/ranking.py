@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from telegram_assistant.search.documents import Candidate
+from telegram_assistant.language.documents import Candidate
 
 WORDS_WEIGH = 6.0  # times as much as meaning, where a post has all words of the query
 LOOKED_AT = 10  # best posts by words

@@ -10,11 +10,12 @@ from uuid import UUID
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.inflection import Inflection
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import ALERTS_LOCK
 from telegram_assistant.search.alerts import LOCK_TTL, Alerts
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.service import Search
@@ -23,7 +24,6 @@ from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.search_alerts import SearchAlerts
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.sealed import Sealer
 
 

@@ -10,18 +10,18 @@ from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.domain.query import Query, parse_query
+from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Where
+from telegram_assistant.language.documents import Candidate
+from telegram_assistant.language.lexemes import Lexicon, any_of, quoted
+from telegram_assistant.language.plan import Counts, Either, Plan
+from telegram_assistant.language.signatures import band_keys, same_story
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.documents import Candidate
-from telegram_assistant.search.lexemes import Lexicon, any_of, quoted
 from telegram_assistant.search.meaning import Meaning, but_not, where_of
 from telegram_assistant.search.paging import Cursor, digest_of, read_cursor
-from telegram_assistant.search.plan import Counts, Either, Plan
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.ranking import Ranked, Scale, order, rank, scale_of
-from telegram_assistant.search.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
-from telegram_assistant.search.signatures import band_keys, same_story
 from telegram_assistant.search.snippets import Marker, snippet
 from telegram_assistant.search.stories import Story, fold
 

@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from telegram_assistant.ai.inflection import fold
 from telegram_assistant.domain.query import Query, words_in
-from telegram_assistant.search.lexemes import Lexicon, split, term_pieces
-from telegram_assistant.search.results import Passage, Snippet
+from telegram_assistant.domain.results import Passage, Snippet
+from telegram_assistant.language.inflection import fold
+from telegram_assistant.language.lexemes import Lexicon, split, term_pieces
 
 LENGTH = 240  # characters
 LEAD = 60  # of them before the first word found

@@ -12,7 +12,7 @@ import unicodedata
 from functools import cache
 from importlib.resources import files
 
-from telegram_assistant.ai.clean import sentences_of, visible
+from telegram_assistant.language.clean import sentences_of, visible
 
 _LISTS = ("machine", "order", "rules")
 

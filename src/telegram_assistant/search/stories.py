@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from telegram_assistant.search.documents import Candidate
+from telegram_assistant.language.documents import Candidate
+from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.search.ranking import Ranked
-from telegram_assistant.search.signatures import bands, same_story
 
 
 @dataclass

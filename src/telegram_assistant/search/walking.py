@@ -12,11 +12,11 @@ from enum import StrEnum
 from uuid import UUID
 
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
+from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.graph import Graph, Thing
+from telegram_assistant.language.plan import Plan
 from telegram_assistant.search.neighbours import Neighbourhood
-from telegram_assistant.search.plan import Plan
-from telegram_assistant.search.results import Shown
 from telegram_assistant.stores.postgres.graph_posts import GraphPosts, Shared
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.search_posts import SearchPosts

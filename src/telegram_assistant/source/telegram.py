@@ -16,8 +16,7 @@ from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.freshness import Freshness, Rule
-from telegram_assistant.ingest.source import (
+from telegram_assistant.domain.source import (
     PAGE_LIMIT,
     Changes,
     ChannelInfo,
@@ -29,6 +28,7 @@ from telegram_assistant.ingest.source import (
     Peer,
     SourceError,
 )
+from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.log import nothing_bound
 from telegram_assistant.source.telegram_changes import changes_of
 from telegram_assistant.source.telegram_channels import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from telethon.tl import types
 
-from telegram_assistant.ingest.source import Changes
+from telegram_assistant.domain.source import Changes
 from telegram_assistant.source.telegram_messages import names_of, post_of
 
 

@@ -9,8 +9,8 @@ from telethon.tl import types
 
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import ChannelInfo, Name, Peer, SourceError
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.ingest.source import ChannelInfo, Name, Peer, SourceError
 
 
 def resolved_channel(answer: Any, ref: ChannelRef) -> ChannelInfo:

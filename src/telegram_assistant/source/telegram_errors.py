@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from telethon import errors
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.domain.source import SourceError
 
 UNNAMED_FLOOD_SECONDS = 60.0  # when Telegram says "flood" and no time
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeAlias
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.source.telegram_media import FileLocation
 
 PIECE = 512 * 1024  # Telegram's limit is 1 MiB; offsets must be multiples of the piece

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from telethon import errors, events
 from telethon.tl import functions, types
 
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.source import SourceError
 from telegram_assistant.source.telegram_client import AccountInfo, account_of
 from telegram_assistant.source.telegram_errors import translated
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from telegram_assistant.domain.post import Post
-from telegram_assistant.ingest.source import PAGE_LIMIT, Page
+from telegram_assistant.domain.source import PAGE_LIMIT, Page
 from telegram_assistant.log import get_logger
 from telegram_assistant.source.telegram_errors import UnreadableAnswer
 from telegram_assistant.source.telegram_messages import Messages, messages_of

@@ -9,7 +9,7 @@ from typing import Any
 from telethon.tl import types
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
+from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.source.telegram_errors import source_error
 from telegram_assistant.source.telegram_messages import names_of, post_of

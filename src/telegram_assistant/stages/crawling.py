@@ -15,9 +15,9 @@ from uuid import UUID
 
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.crawl.budget import CrawlBudget
-from telegram_assistant.crawl.page import Page, PageReader
 from telegram_assistant.domain.crawl_rules import CrawlRules, Subject, decide
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
+from telegram_assistant.domain.page import Page, PageReader
 from telegram_assistant.domain.urls import NOBODY, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED

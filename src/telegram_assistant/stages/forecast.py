@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.ai.providers import ModelsConfig, Provider, RemoteConfig
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.index.vectors import Model, Vectors
 from telegram_assistant.names import INDEXING, TAGGING

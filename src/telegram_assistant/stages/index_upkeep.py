@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.errors import Retry
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_LOSSES, INDEX_REBUILD_REMAINING, INDEX_RESTORED
@@ -26,7 +27,6 @@ from telegram_assistant.stages.reindexing import Reindexing
 from telegram_assistant.stores.outage import is_outage
 from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.steps import Steps
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.postgres.upkeep import Turn, Upkeep, begin_anew
 
 INDEXES, PASS = "indexes", "index_pass"

@@ -14,9 +14,9 @@ from itertools import groupby
 from operator import attrgetter
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Embedder
 from telegram_assistant.ai.spend import BudgetSpent, paid_by
 from telegram_assistant.bus.stage import Done, Outcome
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import (
     AlbumAssembled,
     Event,
@@ -25,6 +25,7 @@ from telegram_assistant.domain.events import (
     PostIndexed,
     PostVisionAnalyzed,
 )
+from telegram_assistant.domain.models import Embedder
 from telegram_assistant.errors import Retry, Skip
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Model, Point, Vectors
@@ -33,7 +34,6 @@ from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import words
 from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 
 @dataclass(slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.providers import build_models
 from telegram_assistant.config import Settings
 from telegram_assistant.index.vectors import Model
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.runtime import Runtime
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes
 from telegram_assistant.stages.models import model_budget, models_config, open_graph, open_vectors

@@ -11,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 from telegram_assistant import __version__
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.policy_file import load_policy
@@ -25,16 +24,18 @@ from telegram_assistant.bus.stage import Handler, Stage
 from telegram_assistant.bus.supervisor import Job, Task
 from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
 from telegram_assistant.crawl.fetcher import Fetcher, Limits, user_agent
-from telegram_assistant.crawl.page import PageReader
 from telegram_assistant.crawl.reader import open_reader
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.crawl.rules_file import load_rules
+from telegram_assistant.domain.page import PageReader
 from telegram_assistant.domain.urls import NOBODY, Allowance
 from telegram_assistant.freshness import Rule
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.role import open_media_store, open_saver
 from telegram_assistant.ingest.saver import Saver
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import (
     ALBUM_ASSEMBLED,
     ALBUM_ASSEMBLER,
@@ -58,7 +59,6 @@ from telegram_assistant.names import (
     VISION_ANALYSIS,
 )
 from telegram_assistant.runtime import Runtime
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages import EVENTS, groups
 from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.album_summary import AlbumSummaries

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from telegram_assistant.domain.query import Mark
-from telegram_assistant.search.documents import Document, Source, make_document, parts_of
-from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.language.documents import Document, Source, make_document, parts_of
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import LONGEST_PAGE, Entry, EntryReader
 from telegram_assistant.stages.seen import words
 from telegram_assistant.stores.postgres.search import SearchDocuments

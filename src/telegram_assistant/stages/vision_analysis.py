@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from telegram_assistant.ai.abilities import Describer, Picture
 from telegram_assistant.ai.lookalikes import known_result
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.domain.events import MediaSettled, PostParsed, PostVisionAnalyzed
+from telegram_assistant.domain.models import Describer, Picture
 from telegram_assistant.domain.pictures import Fingerprint, completed
 from telegram_assistant.domain.policy import Decision, PictureFacts, Policy, Provider
 from telegram_assistant.domain.understanding import Seen

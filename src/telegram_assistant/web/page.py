@@ -16,11 +16,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from telegram_assistant import __version__
-from telegram_assistant.domain.access import Caller
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+from telegram_assistant.domain.access import SYSTEM_TENANT, Caller
+from telegram_assistant.i18n import LANGUAGES, load_texts
+from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.web import charts
-from telegram_assistant.web.texts import LANGUAGES, load_texts
-from telegram_assistant.web.topics import topic_title
 
 LANGUAGE, THEME, ZONE = "tga_language", "tga_theme", "tga_zone"  # cookies
 THEMES = ("auto", "light", "dark")

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from telegram_assistant.domain.results import Snippet
 from telegram_assistant.domain.text import Entity, EntityKind
-from telegram_assistant.search.results import Snippet
 
 MOST_ENTITIES = 1_000  # Telegram itself allows a hundred
 DEEPEST = 8  # elements inside each other

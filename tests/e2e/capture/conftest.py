@@ -28,6 +28,7 @@ from telethon import TelegramClient
 
 from telegram_assistant.bus.codec import EVENTS, FIELD, decode
 from telegram_assistant.config import Settings
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.domain.events import Event
 from telegram_assistant.domain.ledger import LedgerState
@@ -40,7 +41,6 @@ from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.requests import Requests
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.model import Channel, File, Ids, Kind, Message, User
 from telegram_simulator.server import Simulator

@@ -20,6 +20,7 @@ from telegram_assistant import names
 from telegram_assistant.access.erase import Eraser
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.errors import Fatal
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.graph import PostNode
@@ -28,7 +29,6 @@ from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.schema import metadata
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from tests.integration.test_tenants import PRIVATE_TO_THE_SYSTEM, World, add_channel, add_tenants_rows
 
 pytestmark = pytest.mark.integration

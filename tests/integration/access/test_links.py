@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from telegram_assistant.access.service import SPENT, Access
-from telegram_assistant.domain.access import Role
+from telegram_assistant.domain.access import SYSTEM_TENANT, Role
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 pytestmark = pytest.mark.integration
 

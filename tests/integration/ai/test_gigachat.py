@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from PIL import Image
 
-from telegram_assistant.ai.abilities import Picture
 from telegram_assistant.ai.providers import Models
+from telegram_assistant.domain.models import Picture
 from telegram_assistant.domain.understanding import Classification, Passage
 from telegram_assistant.errors import Reject, Retry
 

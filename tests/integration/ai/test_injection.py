@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from telegram_assistant.ai.abilities import Picture
-from telegram_assistant.ai.clean import visible
 from telegram_assistant.ai.local import LocalAnswerer, LocalTagger
 from telegram_assistant.ai.local_process import ModelProcess
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.ai.taxonomy import load_taxonomy
+from telegram_assistant.domain.models import Picture
 from telegram_assistant.domain.understanding import Answer, Passage, Tagged
 from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.language.clean import visible
+from telegram_assistant.language.taxonomy import load_taxonomy
 
 pytestmark = pytest.mark.integration
 

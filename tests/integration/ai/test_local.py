@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.ai.inflection import Inflection, Wording
 from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder, LocalTagger
 from telegram_assistant.ai.local_process import ModelProcess
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.domain.understanding import Entity, EntityKind, Passage
+from telegram_assistant.language.inflection import Inflection, Wording
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.metrics import AI_REQUESTS
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

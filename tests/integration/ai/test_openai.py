@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from telegram_assistant.ai.abilities import Picture
 from telegram_assistant.ai.providers import Models
+from telegram_assistant.domain.models import Picture
 from telegram_assistant.domain.understanding import Classification, Entity, EntityKind, Passage
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.metrics import AI_BLOCKED, AI_REQUESTS, AI_TOKENS

@@ -15,21 +15,21 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.abilities import Identity
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.measure import FREE
 from telegram_assistant.ai.providers import Models
 from telegram_assistant.ai.spend import SPREAD, BudgetSpent, ModelBudget, ModelLimits, paid_by
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import PostEnriched
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes, index_posts
 from telegram_assistant.stages.search_entry import TextIndex

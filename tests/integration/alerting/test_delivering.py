@@ -15,8 +15,8 @@ from telegram_assistant.crawl.posting import Poster
 from telegram_assistant.domain.alerting import MOST_CHANNELS, Topic, Way
 from telegram_assistant.domain.saved_search import MOST_SEARCHES
 from telegram_assistant.errors import Fatal, Reject, Retry
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.role import open_alerts
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.sealed import Sealer

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from telegram_assistant.ai.abilities import Identity
-from telegram_assistant.bus.letters import Step
-from telegram_assistant.crawl.page import Page
+from telegram_assistant.domain.letters import Step
+from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.post import Counters, Forward, Media, MediaKind, Poll, Post, ReplyTo
 from telegram_assistant.domain.text import Entity, EntityKind, Link
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.api.services import Services
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Answer, Passage, Sentence
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.ask import Asking

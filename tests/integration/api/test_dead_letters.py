@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.letters import DeadLetter
 from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.domain.letters import DeadLetter
 from telegram_assistant.names import INDEXING, POSTS_ENRICHED, POSTS_PARSED, TAGGING
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
 

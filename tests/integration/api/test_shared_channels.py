@@ -12,8 +12,8 @@ import pytest
 from telegram_assistant.domain.access import OLD_HISTORIES_A_DAY
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import ChannelInfo, SourceError
 from telegram_assistant.ingest.requests import Fulfilment
-from telegram_assistant.ingest.source import ChannelInfo, SourceError
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.postgres.channel_settings import ChannelSettings
 from telegram_assistant.stores.postgres.requests import Requests

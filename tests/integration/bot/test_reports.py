@@ -14,7 +14,7 @@ from telegram_assistant.domain.digest_schedule import Schedule
 from telegram_assistant.domain.digests import Digest, Language, Way, Wish
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.jobs.role import open_desk
-from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.interests import Interests

@@ -19,12 +19,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.consumer import Consumer, Patience
 from telegram_assistant.bus.groups import Lag, lag_of, make_group, trim
-from telegram_assistant.bus.letters import DeadLetter, Step
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.bus.waiting import WaitingRoom
 from telegram_assistant.domain.events import Event, MediaSettled, PostDeleted
+from telegram_assistant.domain.letters import DeadLetter, Step
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, stream

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.errors import Reject
 from telegram_assistant.names import POSTS_PARSED, POSTS_TAGGED, TAGGING, VISION_ANALYSIS, stream

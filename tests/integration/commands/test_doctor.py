@@ -19,6 +19,7 @@ from telegram_assistant.doctor.database import look_at_database
 from telegram_assistant.doctor.engines import GENERATIONS, model_of_folder, owner
 from telegram_assistant.doctor.finding import Level
 from telegram_assistant.doctor.machine import disk, port, trained_data
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.process import free_port
 from telegram_assistant.index.owner import Owner
@@ -26,7 +27,6 @@ from telegram_assistant.index.vectors import Model
 from telegram_assistant.stages.models import place_of_indexes
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.migrate import known_revisions
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.sealed import Sealer
 
 pytestmark = pytest.mark.integration

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.domain.events import Trigger
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.names import POSTS_PARSED, POSTS_RETAG, POSTS_TAGGED, RETAGGING
 from telegram_assistant.runtime import utc_now

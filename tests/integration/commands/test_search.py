@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.index.edge_vectors import EdgeVectors
-from telegram_assistant.search.documents import make_document
-from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.language.documents import make_document
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.search_entry import source_of
 from telegram_assistant.stages.seen import SeenWords

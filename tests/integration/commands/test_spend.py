@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.ai.measure import FREE
 from telegram_assistant.ai.spend import ModelBudget, paid_by
-from telegram_assistant.bus.letters import Step
+from telegram_assistant.domain.letters import Step
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.understanding import Usage
 from telegram_assistant.index.edge_vectors import EdgeVectors

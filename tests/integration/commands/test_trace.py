@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.ai.abilities import Identity
-from telegram_assistant.bus.letters import Step
 from telegram_assistant.crawl.rules_file import load_rules
+from telegram_assistant.domain.letters import Step
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.text import Link
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.names import CRAWL_TRIGGER, INDEXING, POSTS_PARSED, POSTS_TAGGED, TAG_PERSISTENCE, TAGGING

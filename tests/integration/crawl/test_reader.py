@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from telegram_assistant.crawl.crawl4ai_reader import Crawl4aiPool, is_installed, open_crawl4ai_reader
-from telegram_assistant.crawl.page import Known, Page, PageReader
 from telegram_assistant.crawl.pool import Pool, worker_command
 from telegram_assistant.crawl.reader import WebReader, open_reader
+from telegram_assistant.domain.page import Known, Page, PageReader
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.ingest.source import Peer, Source
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.channels import Channel

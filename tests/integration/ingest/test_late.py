@@ -19,10 +19,10 @@ from telegram_assistant.domain.modes import Mode
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.refresh import WINDOWS
+from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.ingest.source import Peer, Source
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.source.telegram import TelegramSource

@@ -8,12 +8,11 @@ from uuid import UUID
 import pytest
 
 from telegram_assistant.api.services import Services
-from telegram_assistant.domain.access import Caller, Role, Via
+from telegram_assistant.domain.access import SYSTEM_USER, Caller, Role, Via
 from telegram_assistant.domain.interests import MOST_TOPICS, Act
 from telegram_assistant.errors import Reject
 from telegram_assistant.jobs.interests import Advisor, note, sync_interests
 from telegram_assistant.stores.postgres.interests import Interests
-from telegram_assistant.stores.postgres.tables import SYSTEM_USER
 from tests.integration.conftest import PRIVATE, Person, Town
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM, Archive
 

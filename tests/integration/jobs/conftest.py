@@ -16,7 +16,7 @@ from telegram_assistant.jobs.digest_delivery import Delivery
 from telegram_assistant.jobs.digest_desk import DigestDesk
 from telegram_assistant.jobs.digests import DigestJob, Limits
 from telegram_assistant.jobs.role import open_desk
-from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from tests.integration.search.archive import POSTED

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.domain.digests import MOST_STORIES, Wish
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.jobs.digest_desk import DigestDesk
 from telegram_assistant.jobs.digest_writing import Evidence
+from telegram_assistant.language.inflection import Inflection
 from telegram_simulator.generate import demo_world
 from telegram_simulator.model import Message
 from tests.integration.search.archive import POSTED, SYSTEM, Archive

@@ -20,9 +20,9 @@ from telegram_assistant.config import TelegramServer
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import decide
 from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.ingest.source import Peer, Source
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.media import MediaStore

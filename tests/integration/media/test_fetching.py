@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from telegram_assistant.bus.supervisor import Supervisor, TaskState
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel, File
 

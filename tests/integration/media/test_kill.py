@@ -23,7 +23,7 @@ from datetime import datetime
 
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
-from telegram_assistant.ingest.source import Peer
+from telegram_assistant.domain.source import Peer
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.media import MediaStore

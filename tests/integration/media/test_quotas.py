@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.storage import MEGABYTE, REFUSED, Standing
 from telegram_assistant.ingest.media import MediaProcessor
 from telegram_assistant.jobs.storage import measure, report
@@ -17,7 +18,6 @@ from telegram_assistant.stores.media import MediaStore, StoredFile
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.evictions import Evictions
 from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.postgres.usage import StorageUsage
 from telegram_simulator.model import File
 

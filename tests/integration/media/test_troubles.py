@@ -16,8 +16,8 @@ from telegram_assistant.bus.supervisor import Supervisor, TaskState
 from telegram_assistant.domain.media_rules import MediaRules
 from telegram_assistant.domain.post import Media
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import Peer, SourceError
 from telegram_assistant.ingest.media import LEASE, DownloadRules
-from telegram_assistant.ingest.source import Peer, SourceError
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.stores.media import MediaStoreError
 from telegram_simulator.faults import Fault

@@ -11,11 +11,11 @@ from uuid import UUID, uuid4
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.post import post_id
-from telegram_assistant.search.documents import Source, make_document, parts_of
-from telegram_assistant.search.lexemes import Lexicon
+from telegram_assistant.language.documents import Source, make_document, parts_of
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
 SYSTEM = UUID(SYSTEM_TENANT)
 NEWS, SPORT = 100, 200

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import Search
 

@@ -26,10 +26,10 @@ from starlette.routing import Route
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.saved_search import Alert, DeliveryState, SavedSearch
 from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import ALERTS_LOCK, alerts_told
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.alerts import ATTEMPTS, Alerts, secret_owner
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.role import open_alerts
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches

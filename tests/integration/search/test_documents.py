@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from telegram_assistant.language.documents import make_document
+from telegram_assistant.language.plan import Either, Plan
 from telegram_assistant.names import INDEXING
-from telegram_assistant.search.documents import make_document
-from telegram_assistant.search.plan import Either, Plan
 from tests.integration.search.archive import NEWS, Archive
 
 pytestmark = pytest.mark.integration

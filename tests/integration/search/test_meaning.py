@@ -14,21 +14,21 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.abilities import Embedded, Identity
 from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder
 from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.domain.models import Embedded, Identity
+from telegram_assistant.domain.results import Results
 from telegram_assistant.domain.understanding import Answer, Entity, EntityKind, Passage, Sentence
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.graph import PostNode
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model, Point
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.ask import NOT_IN_YOUR_CHANNELS, Asking
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.neighbours import Neighbourhood
-from telegram_assistant.search.results import Results
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from telegram_assistant.domain.query import Trouble
+from telegram_assistant.domain.results import Origin, Results, Sort
 from telegram_assistant.errors import Reject
-from telegram_assistant.search.results import Origin, Results, Sort
 from telegram_assistant.search.service import Search
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM, Archive
 

@@ -11,7 +11,7 @@ import pytest
 from telethon import TelegramClient
 
 from telegram_assistant.config import TelegramServer
-from telegram_assistant.ingest.source import Peer
+from telegram_assistant.domain.source import Peer
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_simulator.model import Channel, File, Forward, Kind, Message, User

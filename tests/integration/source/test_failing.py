@@ -9,7 +9,7 @@ import pytest
 from telethon.tl import functions
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import Page, SourceError
+from telegram_assistant.domain.source import Page, SourceError
 from telegram_assistant.source import telegram
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_simulator.faults import Fault

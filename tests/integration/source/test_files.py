@@ -8,7 +8,7 @@ import pytest
 
 from telegram_assistant.domain.post import Media
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel, File, Message

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
+from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel, Message

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.config import TelegramServer
-from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.source.telegram_login import LoginError, login_by_phone, login_by_qr

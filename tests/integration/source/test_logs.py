@@ -8,7 +8,7 @@ import logging
 import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
 
-from telegram_assistant.ingest.source import Peer
+from telegram_assistant.domain.source import Peer
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_simulator.faults import Fault
 from telegram_simulator.server import Simulator

@@ -9,8 +9,8 @@ import pytest
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.post import Counters, Forward, MediaKind, Poll, Post, ReplyTo, Service
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import ChannelInfo, Page, Peer, Source, SourceError
 from telegram_assistant.domain.text import Entity, EntityKind, Link
-from telegram_assistant.ingest.source import ChannelInfo, Page, Peer, Source, SourceError
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_simulator import model
 from telegram_simulator.world import World

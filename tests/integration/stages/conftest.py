@@ -10,7 +10,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import Models, ModelsConfig, build_models
@@ -20,8 +19,9 @@ from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.domain.urls import Allowance
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes
 from telegram_assistant.stages.search_entry import TextIndex

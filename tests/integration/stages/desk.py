@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.bus.codec import EVENTS, FIELD, decode
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import Event, MediaSettled, PostVisionAnalyzed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
@@ -38,7 +39,6 @@ from telegram_assistant.stores.postgres.models import ModelUsage
 from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pictures import Pictures
 from telegram_assistant.stores.postgres.steps import Steps
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 CHANNEL = 77
 SYSTEM = UUID(SYSTEM_TENANT)

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed, PostVisionAnalyzed
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, ALBUMS_PARSED, MEDIA_SETTLED

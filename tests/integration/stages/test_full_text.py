@@ -9,17 +9,17 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
-from telegram_assistant.ai.abilities import Identity
-from telegram_assistant.ai.inflection import Inflection
-from telegram_assistant.crawl.page import Page
 from telegram_assistant.domain.events import PostEnriched, PostParsed, Trigger
+from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.post import Forward, Poll, Post
+from telegram_assistant.domain.results import Origin, Results
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen
+from telegram_assistant.language.documents import VERSION, WORDS_ONLY
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import INDEXING, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.documents import VERSION, WORDS_ONLY
-from telegram_assistant.search.lexemes import Lexicon
-from telegram_assistant.search.results import Origin, Results
 from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import Search
 from telegram_assistant.stages.index_entry import Entry, EntryReader

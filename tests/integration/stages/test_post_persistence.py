@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 import pytest
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.errors import Reject, Skip
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import POSTS_PARSED
-from telegram_assistant.search.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.search_entry import TextIndex

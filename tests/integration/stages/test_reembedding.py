@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.ai.abilities import Embedded, Identity
+from telegram_assistant.domain.models import Embedded, Identity
 from telegram_assistant.errors import Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.stages.indexing import Indexes

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import Trigger
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Tagged, Usage
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED, POSTS_RETAG

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.letters import DeadLetter
+from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.letters import DeadLetter
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 pytestmark = pytest.mark.integration
 

@@ -16,9 +16,9 @@ from uuid import UUID
 import obstore
 import pytest
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.errors import Fatal, Skip
 from telegram_assistant.stores.media import INCOMING, MediaStore, MediaStoreError, S3Access
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 pytestmark = pytest.mark.integration
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.abilities import Identity
+from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Usage
 from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage, Used, UsedOnDay
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 pytestmark = pytest.mark.integration
 

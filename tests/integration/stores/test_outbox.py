@@ -11,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.codec import decode, encode
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import SCHEMA_VERSION, PostDeleted, PostParsed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
@@ -20,7 +21,6 @@ from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.names import POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres import outbox
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 pytestmark = pytest.mark.integration
 

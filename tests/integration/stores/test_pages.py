@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.crawl.page import Known, Page
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
+from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.post import Post
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.stores.postgres.pages import Pages

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ingest.source import ChannelInfo
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
+from telegram_assistant.domain.source import ChannelInfo
 from telegram_assistant.stores.postgres.requests import Requests
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from telegram_assistant.domain.post import post_id
-from telegram_assistant.search.documents import Source
+from telegram_assistant.language.documents import Source
 from tests.integration.search.archive import Archive
 
 CHANNELS = tuple(range(1001, 1011))

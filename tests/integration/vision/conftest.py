@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from telegram_assistant.ai.abilities import Picture
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
+from telegram_assistant.domain.models import Picture
 from telegram_simulator.glyphs import write
 
 Drawn = Image.Image

@@ -13,10 +13,10 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.abilities import Identity
 from telegram_assistant.ai.measure import FREE, Spending
 from telegram_assistant.ai.spend import DESCRIBE, SPREAD, ModelBudget, ModelLimits, paid_by
 from telegram_assistant.domain.budgets import Claim, Kind, Standing, day_of
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.stores.postgres.budgets import LEASE, Budgets

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from telegram_assistant.ai.abilities import Identity, Picture
 from telegram_assistant.ai.decode import decode
 from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.lookalikes import Known, known_result
+from telegram_assistant.ai.lookalikes import known_result
 from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.pixels import fingerprint
-from telegram_assistant.domain.pictures import NEAR, Fingerprint, bands, distance, near
+from telegram_assistant.domain.models import Identity, Picture
+from telegram_assistant.domain.pictures import NEAR, Fingerprint, Known, bands, distance, near
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Usage
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from telegram_assistant.ai.abilities import Picture
 from telegram_assistant.ai.local_vision import LocalVision
 from telegram_assistant.ai.ocr import find_trained_data
+from telegram_assistant.domain.models import Picture
 from telegram_assistant.errors import Retry
 
 pytestmark = pytest.mark.integration
@@ -120,7 +120,7 @@ async def test_a_picture_that_takes_long_to_read_has_a_result_without_text(pictu
 PARENT = """
 import asyncio, io, sys
 from PIL import Image
-from telegram_assistant.ai.abilities import Picture
+from telegram_assistant.domain.models import Picture
 from telegram_assistant.ai.local_vision import LocalVision
 
 async def main():

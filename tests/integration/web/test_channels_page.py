@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.ingest.source import ChannelInfo
+from telegram_assistant.domain.source import ChannelInfo
+from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.web.channel_words import KEYS
-from telegram_assistant.web.texts import LANGUAGES, load_texts
 from tests.integration.search.archive import NEWS, SPORT
 
 pytestmark = pytest.mark.integration

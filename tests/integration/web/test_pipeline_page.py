@@ -12,13 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.groups import make_group
-from telegram_assistant.bus.letters import DeadLetter
 from telegram_assistant.bus.sampler import Sampler
 from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.domain.letters import DeadLetter
+from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.names import INDEXING, POSTS_PARSED, TAGGING, stream
 from telegram_assistant.stages import STAGES, groups
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
-from telegram_assistant.web.texts import LANGUAGES, load_texts
 
 pytestmark = pytest.mark.integration
 

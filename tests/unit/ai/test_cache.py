@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from telegram_assistant.ai.abilities import Embedded, Identity, Picture
 from telegram_assistant.ai.cache import CachedAnswerer, CachedDescriber, CachedEmbedder, CachedTagger, cache_key
+from telegram_assistant.domain.models import Embedded, Identity, Picture
 from telegram_assistant.domain.understanding import (
     Answer,
     Classification,

@@ -8,10 +8,6 @@ import re
 import pytest
 
 from telegram_assistant.ai.checks import Checks
-from telegram_assistant.ai.clean import said
-from telegram_assistant.ai.inflection import Inflection
-from telegram_assistant.ai.stopwords import StopWords
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.domain.understanding import (
     Answer,
     Classification,
@@ -23,6 +19,10 @@ from telegram_assistant.domain.understanding import (
     Sentence,
     Tagged,
 )
+from telegram_assistant.language.clean import said
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.stopwords import StopWords
+from telegram_assistant.language.taxonomy import load_taxonomy
 
 pytestmark = pytest.mark.unit
 

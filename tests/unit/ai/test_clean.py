@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.ai.clean import pieces_of, plain, sentences_of, visible, words_of
+from telegram_assistant.language.clean import pieces_of, plain, sentences_of, visible, words_of
 
 pytestmark = pytest.mark.unit
 

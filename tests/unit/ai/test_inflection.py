@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.ai.inflection import Inflection, Wording, stem
+from telegram_assistant.language.inflection import Inflection, Wording, stem
 
 pytestmark = pytest.mark.unit
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.errors import Fatal
+from telegram_assistant.language.taxonomy import load_taxonomy
 
 pytestmark = pytest.mark.unit
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.domain.query import Clause, Term
-from telegram_assistant.search.lexemes import GAP, LONGEST_WORD, Lexicon, Part, pieces, quoted, readable, split
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import GAP, LONGEST_WORD, Lexicon, Part, pieces, quoted, readable, split
 
 pytestmark = pytest.mark.unit
 

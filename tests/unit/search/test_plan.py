@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.domain.query import parse_query
-from telegram_assistant.search.lexemes import Lexicon
-from telegram_assistant.search.plan import Counts, Either, Plan, keys_of, make_plan
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.plan import Counts, Either, Plan, keys_of, make_plan
 
 pytestmark = pytest.mark.unit
 

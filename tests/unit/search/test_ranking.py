@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.search.documents import Candidate
+from telegram_assistant.language.documents import Candidate
+from telegram_assistant.language.signatures import signature
 from telegram_assistant.search.ranking import Ranked, rank, scale_of, score_words
-from telegram_assistant.search.signatures import signature
 from telegram_assistant.search.stories import fold
 
 pytestmark = pytest.mark.unit

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from telegram_assistant.search.lexemes import pieces
-from telegram_assistant.search.signatures import BANDS, bands, likeness, same_story, signature
+from telegram_assistant.language.lexemes import pieces
+from telegram_assistant.language.signatures import BANDS, bands, likeness, same_story, signature
 
 pytestmark = pytest.mark.unit
 

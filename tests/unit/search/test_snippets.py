@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telegram_assistant.ai.inflection import Inflection
 from telegram_assistant.domain.query import parse_query
-from telegram_assistant.search.lexemes import Lexicon
-from telegram_assistant.search.results import Origin, Passage, Snippet
+from telegram_assistant.domain.results import Origin, Passage, Snippet
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.snippets import LENGTH, Marker, snippet
 
 pytestmark = pytest.mark.unit

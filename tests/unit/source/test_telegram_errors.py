@@ -10,7 +10,7 @@ from telethon import errors
 from telethon.tl.types import RpcError
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import SourceError
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.source.telegram_errors import (
     FileElsewhere,
     NoSuchMessage,

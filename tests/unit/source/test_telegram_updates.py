@@ -11,7 +11,7 @@ from telethon import errors
 from telethon.tl import types
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
+from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
 from telegram_assistant.source.telegram_updates import Inbox
 
 pytestmark = pytest.mark.unit

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.web import texts
-from telegram_assistant.web.texts import LANGUAGES, load_texts
+from telegram_assistant import web
+from telegram_assistant.i18n import LANGUAGES, load_texts
 
 pytestmark = pytest.mark.unit
 
-WEB = Path(texts.__file__).parent.parent
+WEB = Path(web.__file__).parent
 USED = re.compile(r"""\bt\(\s*["']([a-z_]+\.[a-z0-9_]+)["']\s*[,)]""")
 FIELDS = re.compile(r"\{([a-z_]+)\}")
 

@@ -9,10 +9,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed
+from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.jobs.interests import Recommended, RecommendedPost
+from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.stores.postgres.interests_posts import FittingChannel, Origin
-from telegram_assistant.web.texts import LANGUAGES
-from telegram_assistant.web.topics import topic_title
 
 LONGEST_TEXT = 280  # characters of a recommended post
 

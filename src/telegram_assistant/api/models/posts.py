@@ -9,8 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.api.media_links import MediaLinks
+from telegram_assistant.domain.results import Hit, Shown
 from telegram_assistant.search.neighbours import Around
-from telegram_assistant.search.results import Hit, Shown
 from telegram_assistant.stores.postgres.post_values import PostView, ShownFile
 
 EXAMPLE = "3f0c7c52-5d0e-5c3a-9a53-0c7f7c1f2b11"

@@ -9,9 +9,9 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.query import Note
+from telegram_assistant.domain.results import Facet, Facets, Hit, Origin, Results, Shown, Snippet
 from telegram_assistant.domain.saved_search import LONGEST_NAME, Alert, DeliveryState, SavedSearch
 from telegram_assistant.search.ask import Answered
-from telegram_assistant.search.results import Facet, Facets, Hit, Origin, Results, Shown, Snippet
 
 POST = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 SEARCH = "1b671a64-40d5-491e-99b0-da01ff1f3341"

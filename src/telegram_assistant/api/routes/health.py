@@ -12,10 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from telegram_assistant.api.auth import AdminDep, ServicesDep, get_caller
 from telegram_assistant.api.problems import forbidden
-from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.access import SYSTEM_TENANT, Caller
 from telegram_assistant.health import Level
 from telegram_assistant.metrics import REGISTRY
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.api.auth import CallerDep, ServicesDep
 from telegram_assistant.api.models.interests import ChosenIn, InterestListOut, InterestOut, RecommendationsOut
 from telegram_assistant.api.problems import Problem, not_found
@@ -15,6 +14,7 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed, weigh
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.interests import Advisor, topic_key
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.interests import Interests
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from telegram_assistant.api.auth import CallerDep, ServicesDep
 from telegram_assistant.api.models.search import LONGEST_QUESTION, SearchOut
 from telegram_assistant.api.problems import Problem
-from telegram_assistant.search.results import Sort
+from telegram_assistant.domain.results import Sort
 from telegram_assistant.search.service import MOST_HITS
 
 LONGEST_CURSOR = 2_000

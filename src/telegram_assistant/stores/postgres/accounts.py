@@ -13,10 +13,10 @@ from sqlalchemy import Row, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.posts import times_in
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.stores.sealed import Sealer
 
 LONGEST_ERROR = 500

@@ -16,8 +16,8 @@ from uuid import UUID, uuid4
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.budgets import Claim, Short, Standing, payers_in_turn, shortage
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 KEPT = timedelta(days=3)
 LEASE = timedelta(minutes=5)  # longer than any call with its repetitions

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+from telegram_assistant.domain.access import SYSTEM_TENANT
 
 DEFAULT_ZONE = "Europe/Moscow"
 

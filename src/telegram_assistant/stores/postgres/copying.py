@@ -9,9 +9,9 @@ from typing import IO, Any, TypeAlias, cast
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.schema import metadata
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT, SYSTEM_USER
 
 Raw: TypeAlias = Any  # a connection of asyncpg: the stubs of its COPY are narrower than what it takes
 

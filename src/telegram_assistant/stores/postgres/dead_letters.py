@@ -12,11 +12,11 @@ import msgspec
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.letters import DeadLetter
+from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.letters import DeadLetter
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.stores.postgres.database import as_tenant
 from telegram_assistant.stores.postgres.jsonb import as_jsonb
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 _OPEN = "replayed_at IS NULL"
 _ADD = """

@@ -11,9 +11,9 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 _READ = """
 SELECT p.id, p.channel_id, p.message_id, p.posted_at, p.text, p.urls, p.content_hash, p.grouped_id, p.details,

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.abilities import Identity
+from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Usage
 
 _USE = """

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import msgspec
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import SCHEMA_VERSION, AlbumParsed, Event, MediaSettled, PostDeleted
 from telegram_assistant.names import ALBUMS_PARSED, MEDIA_SETTLED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stores.postgres.posts import Connection
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 LOCK = 0x7467_615F_6F75_7462  # any number that nobody else uses for an advisory lock
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.crawl.page import Known, Page
+from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import CRAWL_TRIGGER
 

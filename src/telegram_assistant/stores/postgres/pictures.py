@@ -8,9 +8,8 @@ import msgspec
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.abilities import Identity
-from telegram_assistant.ai.lookalikes import Known
-from telegram_assistant.domain.pictures import Fingerprint, bands, distance
+from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.pictures import Fingerprint, Known, bands, distance
 from telegram_assistant.domain.understanding import Seen
 from telegram_assistant.stores.postgres.jsonb import as_jsonb
 

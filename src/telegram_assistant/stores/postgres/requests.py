@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.ingest.source import ChannelInfo, SourceError
+from telegram_assistant.domain.source import ChannelInfo, SourceError
 from telegram_assistant.stores.postgres.channel_settings import derive_settings
 
 

@@ -16,9 +16,9 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.language.documents import VERSION, WORDS_ONLY, Candidate, Changed, Document
+from telegram_assistant.language.plan import Counts, Plan
 from telegram_assistant.names import INDEXING
-from telegram_assistant.search.documents import VERSION, WORDS_ONLY, Candidate, Changed, Document
-from telegram_assistant.search.plan import Counts, Plan
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.search_sql import Statement, months_between
 

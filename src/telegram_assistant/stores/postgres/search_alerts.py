@@ -11,7 +11,7 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.saved_search import Alert, DeliveryState, Parcel, SavedSearch
-from telegram_assistant.search.documents import Candidate
+from telegram_assistant.language.documents import Candidate
 from telegram_assistant.stores.postgres.database import as_tenant, raw_transaction
 
 KEPT = timedelta(days=90)

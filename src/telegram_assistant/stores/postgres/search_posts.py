@@ -9,10 +9,10 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.channel import parse_ref
-from telegram_assistant.search.results import Origin, Passage, Shown
+from telegram_assistant.domain.results import Origin, Passage, Shown
 from telegram_assistant.stores.postgres.database import as_tenant
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 
 LONGEST_PAGE = 2000  # characters, as many as indexing takes
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from telegram_assistant.domain.query import Filters
-from telegram_assistant.search.documents import channel_key, month_key
-from telegram_assistant.search.lexemes import any_of, quoted
-from telegram_assistant.search.plan import Either, Plan, Scored
+from telegram_assistant.language.documents import channel_key, month_key
+from telegram_assistant.language.lexemes import any_of, quoted
+from telegram_assistant.language.plan import Either, Plan, Scored
 
 FEW_CHANNELS = 50  # so many are looked up in the index together with the words
 WEIGHTS = "{0.2,0.5,0.7,1.0}"  # of a page's text, of pictures, of tags, of the post itself (D, C, B, A)

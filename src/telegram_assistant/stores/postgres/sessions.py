@@ -11,8 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from telegram_assistant.domain.access import Role
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
+from telegram_assistant.domain.access import SYSTEM_TENANT, Role
 
 LASTS = timedelta(days=14)  # since it was last used
 SEEN_NOTED_EVERY = timedelta(minutes=1)

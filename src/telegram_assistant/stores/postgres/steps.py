@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from telegram_assistant.bus.letters import Step
+from telegram_assistant.domain.letters import Step
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import INDEXING, TELETHON_INGEST
 from telegram_assistant.stores.postgres.database import raw_transaction

@@ -37,9 +37,6 @@ metadata = MetaData(
     }
 )
 
-SYSTEM_TENANT = "00000000-0000-0000-0000-000000000001"
-SYSTEM_USER = "00000000-0000-0000-0000-000000000002"
-
 
 def _time(name: str, *, required: bool = False) -> Column[object]:
     return Column(name, DateTime(timezone=True), nullable=not required)

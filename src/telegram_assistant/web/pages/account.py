@@ -18,9 +18,9 @@ from telegram_assistant.api.routes.account import welcome_link
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller, Role
 from telegram_assistant.errors import Reject
+from telegram_assistant.i18n import load_texts
 from telegram_assistant.stores.postgres.users import User
 from telegram_assistant.web.page import language_of, page
-from telegram_assistant.web.texts import load_texts
 
 MOST = 200  # keys and people on a page
 ON_A_PAGE = 50  # lines of the log

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.api.auth import ServicesDep
 from telegram_assistant.api.cursor import LONGEST
 from telegram_assistant.api.digest_room import DigestRoom, DigestRoomDep, desk_of
@@ -32,6 +31,7 @@ from telegram_assistant.jobs.digest_words import (
     schedule_words,
     zone_of,
 )
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.digests_posts import DigestPosts

@@ -13,11 +13,11 @@ from telegram_assistant.api.auth import PageCallerDep
 from telegram_assistant.api.problems import not_found
 from telegram_assistant.api.routes.graph import WalkingDep
 from telegram_assistant.domain.query_edit import with_filter
+from telegram_assistant.i18n import load_texts
+from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.search.walking import Node, NodeKind, Place
 from telegram_assistant.web.page import language_of, link, page
 from telegram_assistant.web.star import Ray, star
-from telegram_assistant.web.texts import load_texts
-from telegram_assistant.web.topics import topic_title
 
 # So many of each kind are in the picture; all of them stand below it.
 DRAWN = {NodeKind.CHANNEL: 4, NodeKind.ENTITY: 7, NodeKind.TOPIC: 3, NodeKind.TAG: 2}

@@ -17,14 +17,13 @@ from telegram_assistant.api.cursor import LONGEST as LONGEST_CURSOR
 from telegram_assistant.api.cursor import read_cursor, write_cursor
 from telegram_assistant.api.routes.posts import place_of, place_parts
 from telegram_assistant.api.services import Services
-from telegram_assistant.domain.access import Caller
-from telegram_assistant.search.results import Hit, Results, Shown, Snippet, Sort, Teller
+from telegram_assistant.domain.access import SYSTEM_TENANT, Caller
+from telegram_assistant.domain.results import Hit, Results, Shown, Snippet, Sort, Teller
 from telegram_assistant.search.snippets import LENGTH
 from telegram_assistant.stores.postgres.overview import Overview, Overviews
 from telegram_assistant.stores.postgres.post_files import PostFiles
 from telegram_assistant.stores.postgres.post_values import ShownFile
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
-from telegram_assistant.stores.postgres.tables import SYSTEM_TENANT
 from telegram_assistant.web.page import fragment, page
 from telegram_assistant.web.rendering import highlighted
 

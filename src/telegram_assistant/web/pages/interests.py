@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from telegram_assistant.ai.taxonomy import load_taxonomy
 from telegram_assistant.api.auth import PageCallerDep, ServicesDep
 from telegram_assistant.api.routes.interests import choose, forget, weighed_of
 from telegram_assistant.domain.interests import LONGEST_TOPIC
 from telegram_assistant.jobs.interests import Advisor
+from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.web.page import fragment, page
 
 # What a reader can choose, as weights; the first is what follows from what is done.

@@ -19,13 +19,13 @@ from telegram_assistant.api.routes.posts import PostId, around_of, get_view
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import Act
 from telegram_assistant.errors import Retry
+from telegram_assistant.i18n import load_texts
 from telegram_assistant.jobs.interests import note
 from telegram_assistant.stores.postgres.post_values import Counted, Version
 from telegram_assistant.stores.postgres.post_views import PostViews
 from telegram_assistant.stores.postgres.steps import Recorded
 from telegram_assistant.web.page import fragment, page, zone_of
 from telegram_assistant.web.rendering import rendered, safe_href, search_href
-from telegram_assistant.web.texts import load_texts
 from telegram_assistant.web.versions_diff import diff
 
 SIMILAR = 6

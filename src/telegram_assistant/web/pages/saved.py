@@ -14,9 +14,9 @@ from telegram_assistant.api.cursor import LONGEST
 from telegram_assistant.api.routes.saved_searches import DeskDep, get_saved, read_place, write_place
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.saved_search import LONGEST_NAME, Alert, SavedSearch
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.search.results import Shown
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.search_alerts import SearchAlerts
 from telegram_assistant.stores.postgres.search_posts import SearchPosts

@@ -19,15 +19,15 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import Act, topics_of_query
 from telegram_assistant.domain.query import filters_in, without_filters
 from telegram_assistant.domain.query_edit import has_filter, with_filter, without_filter
+from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Sort, Teller
 from telegram_assistant.domain.text import clean_text
+from telegram_assistant.i18n import load_texts
 from telegram_assistant.jobs.interests import note
-from telegram_assistant.search.results import Facet, Facets, Hit, Results, Sort, Teller
+from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.stores.postgres.post_files import PostFiles
 from telegram_assistant.stores.postgres.post_values import ShownFile
 from telegram_assistant.web.page import fragment, language_of, link, page, zone_of
 from telegram_assistant.web.rendering import highlighted
-from telegram_assistant.web.texts import load_texts
-from telegram_assistant.web.topics import topic_title
 
 LONGEST_QUERY = 16_000
 HITS = 15

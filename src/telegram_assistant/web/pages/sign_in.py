@@ -14,10 +14,10 @@ from telegram_assistant.access.service import NO_LOGIN, SPENT, TAKEN, WRONG
 from telegram_assistant.api.auth import COOKIE, ServicesDep, address_of, get_caller
 from telegram_assistant.api.problems import forbidden
 from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.i18n import load_texts
 from telegram_assistant.stores.postgres.sessions import Link
 from telegram_assistant.web.page import language_of, page
 from telegram_assistant.web.pages.choose import local
-from telegram_assistant.web.texts import load_texts
 
 YEAR = 31_536_000  # the cookie outlives the session, which lasts on with each use
 LONGEST_NEXT = 2000

@@ -12,8 +12,8 @@ import pytest
 
 from telegram_assistant.domain.post import Media, MediaKind
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.ingest.accounts import DENIED_SECONDS
-from telegram_assistant.ingest.source import SourceError
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import File, Kind, Message
 

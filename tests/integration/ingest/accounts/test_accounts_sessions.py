@@ -12,9 +12,9 @@ import structlog
 from sqlalchemy import text
 
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import Interrupted, NewPost, SourceError
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.roster import GIVEN_AGAIN_SECONDS
-from telegram_assistant.ingest.source import Interrupted, NewPost, SourceError
 from telegram_assistant.log import configure_logging
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.sealed import Sealer

@@ -11,10 +11,10 @@ from uuid import UUID
 
 import msgspec
 
-from telegram_assistant.ai.clean import plain
 from telegram_assistant.domain.query import Mark
-from telegram_assistant.search.lexemes import Lexicon, Part, pieces, vector_text
-from telegram_assistant.search.signatures import band_keys, signature
+from telegram_assistant.language.clean import plain
+from telegram_assistant.language.lexemes import Lexicon, Part, pieces, vector_text
+from telegram_assistant.language.signatures import band_keys, signature
 
 VERSION = 1  # grows with every change of what documents are made of: then all are made anew when they are told of
 WORDS_ONLY = 0  # instead of a version: models have not yet said what they know of the post

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from telegram_assistant.ai.clean import has_cyrillic
-from telegram_assistant.ai.inflection import Inflection, fold
 from telegram_assistant.domain.query import Clause, Term, words_in
+from telegram_assistant.language.clean import has_cyrillic
+from telegram_assistant.language.inflection import Inflection, fold
 
 LONGEST_WORD = 64  # characters; the rest of a longer one says nothing
 MOST_LEMMAS = 4

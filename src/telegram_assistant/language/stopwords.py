@@ -6,7 +6,7 @@ import tomllib
 from functools import cached_property
 from importlib.resources import files
 
-from telegram_assistant.ai.inflection import Inflection, fold
+from telegram_assistant.language.inflection import Inflection, fold
 
 
 class StopWords:
@@ -42,7 +42,7 @@ class StopWords:
 
     @cached_property
     def _lists(self) -> dict[str, str]:
-        return tomllib.loads(files("telegram_assistant.ai").joinpath("stopwords.toml").read_text("utf-8"))
+        return tomllib.loads(files(__package__).joinpath("stopwords.toml").read_text("utf-8"))
 
     def _lemmas(self, name: str) -> frozenset[str]:
         return frozenset(map(self._inflection.lemma, self._lists[name].split()))

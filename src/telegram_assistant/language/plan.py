@@ -13,8 +13,8 @@ from datetime import datetime
 from itertools import combinations
 
 from telegram_assistant.domain.query import NO_FILTERS, Clause, Filters, Query
-from telegram_assistant.search.documents import filter_key
-from telegram_assistant.search.lexemes import Lexicon, Wanted, any_of, quoted
+from telegram_assistant.language.documents import filter_key
+from telegram_assistant.language.lexemes import Lexicon, Wanted, any_of, quoted
 
 MOST_CANDIDATES = 1_000  # that rare words may bring together
 MOST_PAIRS = 6

@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -57,7 +58,7 @@ class Taxonomy:
 
 def load_taxonomy(path: Path | None = None) -> Taxonomy:
     """The topics of a file; without one, our own."""
-    where = files("telegram_assistant.ai").joinpath("topics.toml") if path is None else path
+    where = files(__package__).joinpath("topics.toml") if path is None else path
     try:
         content = where.read_bytes()
         entries = msgspec.convert(tomllib.loads(content.decode()), dict[str, _Entry])
@@ -74,3 +75,14 @@ def load_taxonomy(path: Path | None = None) -> Taxonomy:
 
 def _listed(keywords: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for raw in keywords.split(",") if (word := " ".join(raw.split()))))
+
+
+@cache
+def _names(file: Path | None) -> dict[str, tuple[str, str]]:
+    return dict(load_taxonomy(file).names())
+
+
+def topic_title(key: str, language: str, file: Path | None = None) -> str:
+    """A topic of a taxonomy that is not used any more keeps its key."""
+    russian, english = _names(file).get(key, (key, key))
+    return russian if language == "ru" else english

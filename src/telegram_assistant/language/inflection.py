@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from telegram_assistant.ai.clean import GAP, has_cyrillic, words_of
+from telegram_assistant.language.clean import GAP, has_cyrillic, words_of
 
 _LATIN = re.compile("[a-z]")
 _VOWEL = re.compile("[aeiouy]")
