@@ -18,6 +18,9 @@ from telegram_assistant.metrics import AI_BLOCKED, AI_RUBBISH
 
 Result = TypeVar("Result")
 SAME_INPUT = 2
+IN_VAIN = 2  # attempts, one after the other or side by side: one alone proves little
+IN_VAIN_SECONDS = 60.0  # from the first of them on; a server that hangs fails seldom, and is told all the same
+UNUSED_SECONDS = 900.0  # what was asked no more for so long is told no more
 _logger = get_logger(__name__)
 
 
@@ -79,6 +82,9 @@ class Gate:
         self._places = asyncio.Semaphore(patience.concurrency)
         self._failures = 0  # in a row
         self._failing_since = 0.0
+        self._vain = 0  # attempts since the last answer
+        self._vain_since = self._vain_at = 0.0  # when the first of them began, when the last ended
+        self._vain_reason = ""
         self._probes = 0  # in vain, since it was opened again
         self._times_shut = 0
         self._opens_at = 0.0
@@ -88,9 +94,15 @@ class Gate:
 
     @property
     def trouble(self) -> str | None:
-        """Why the model is not asked now, and for how long it has been so; None while all is well."""
-        minutes = (self._clock() - self._failing_since) / 60
-        return f"{self._reason} (for {minutes:.0f} min)" if self._reason else None
+        """Why the model is not asked now, or asked in vain, and for how long it has been so; None while all is well."""
+        reason, since, now = self._reason, self._failing_since, self._clock()
+        if self._asked_in_vain(now):
+            reason, since = reason or self._vain_reason, self._vain_since
+        return f"{reason} (for {(now - since) / 60:.0f} min)" if reason else None
+
+    def _asked_in_vain(self, now: float) -> bool:
+        lasts, quiet = now - self._vain_since, now - self._vain_at
+        return self._vain >= IN_VAIN and lasts >= IN_VAIN_SECONDS and quiet < UNUSED_SECONDS
 
     @property
     def blocked(self) -> bool:
@@ -115,9 +127,11 @@ class Gate:
     async def _attempts(self, request: Callable[[], Awaitable[Result]]) -> Result:
         attempt = 1
         while True:
+            began = self._clock()
             try:
                 result = await request()
             except Trouble as trouble:
+                self._note(trouble, began)
                 wait = self._wait_after(trouble, attempt)
                 if wait is None:
                     # In one line: a model that is away or speaks nonsense is no bug of ours, and needs no traceback.
@@ -134,6 +148,13 @@ class Gate:
             return None
         wait = self._patience.backoff.delay(attempt) if trouble.after is None else trouble.after
         return wait if wait <= self._patience.waits_here or trouble.after is None else None
+
+    def _note(self, trouble: Trouble, began: float) -> None:
+        """An attempt of three may take minutes, and five failures in a row a quarter of an hour."""
+        if trouble.kind is Kind.DOWN:
+            self._vain_since, self._vain_at = self._vain_since if self._vain else began, self._clock()
+            self._vain += 1
+            self._vain_reason = f"{self._name[0]}, {self._name[1]}: {trouble}"
 
     def _given_up(self, trouble: Trouble) -> AssistantError:
         message = f"{self._name[0]}, {self._name[1]}: {trouble}"
@@ -178,7 +199,7 @@ class Gate:
     def _succeeded(self) -> None:
         if self._reason:
             _logger.info("a model answers again", provider=self._name[0], ability=self._name[1])
-        self._failures = self._times_shut = self._probes = 0
+        self._failures = self._times_shut = self._probes = self._vain = 0
         self._reason, self._opens_at = "", 0.0
         self._set_blocked(now=False)
 

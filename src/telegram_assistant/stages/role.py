@@ -93,6 +93,7 @@ REEMBED_TTL = 300.0
 PATIENCE = 300.0  # seconds without progress after which a stage counts as stuck
 
 STAGE = Rule(within=200.0, what="has finished nothing", remedy="mend what the error says; it goes on by itself")
+MODELS_AWAY = "posts wait for it and go on by themselves; look at that server, or at the AI_… settings"
 SMALL = 4  # events at once where each takes long, so that several workers can share them
 
 
@@ -201,7 +202,8 @@ def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVi
 
     async def abilities() -> dict[str, Any]:
         troubles = models.troubles()
-        error = "; ".join(f"{ability}: {trouble}" for ability, trouble in troubles.items()) or None
+        told = [f"{ability}: {trouble}" for ability, trouble in troubles.items()]
+        error = "; ".join([*told, MODELS_AWAY]) if told else None
         status = "failing" if troubles else "ok"
         # A limit that is reached was somebody's wish: it is told, and is no reason to restart anything.
         return {"status": status, "error": error, "budget": await budget.report(), "vision": local.status()}

@@ -50,6 +50,10 @@ def blocked(gate: Gate) -> bool:
     return gate.blocked
 
 
+def trouble(gate: Gate) -> str | None:
+    return gate.trouble
+
+
 async def failed(gate: Gate, model: Model, times: int) -> Retry:
     for _ in range(times):
         with pytest.raises(Retry) as caught:
@@ -100,6 +104,45 @@ async def test_after_failures_in_a_row_the_door_is_shut_longer_each_time() -> No
     model.troubles = [down() for _ in range(3)]
     await failed(gate, model, 1)
     assert gate.trouble is None  # the count began anew
+
+
+async def test_a_model_that_hangs_is_told_long_before_the_door_is_shut() -> None:
+    """Three attempts of a minute each, and one question at a time: five failures in a row take a quarter of an hour."""
+    clock = Clock()
+    gate = Gate("remote", "tag", replace(QUICK, failures=5), clock)
+    hangs = True
+
+    async def slow() -> str:
+        if not hangs:
+            return "answer"
+        clock.now += 60
+        raise Trouble(Kind.DOWN, "no answer within 60 s")
+
+    async def once() -> str:
+        clock.now += 60
+        raise Trouble(Kind.REFUSED, "not this")
+
+    with pytest.raises(Retry):
+        await gate.run(slow)
+    assert trouble(gate) == "remote, tag: no answer within 60 s (for 3 min)"
+    with pytest.raises(Reject):
+        await gate.run(once)
+    assert trouble(gate) is None, "it answers"
+    with pytest.raises(Retry):
+        await gate.run(slow)
+    clock.now += 1000
+    assert trouble(gate) is None, "it is not needed any more"
+    hangs = False
+    assert await gate.run(slow) == "answer"
+
+
+async def test_a_model_that_misses_one_answer_is_no_trouble() -> None:
+    clock = Clock()
+    gate = Gate("remote", "tag", QUICK, clock)
+    model = Model([down()])
+    assert await gate.run(model) == "answer"
+    clock.now += 70
+    assert trouble(gate) is None
 
 
 async def test_only_one_tries_whether_it_is_back() -> None:
