@@ -9,6 +9,13 @@ AssistantError
 
 from __future__ import annotations
 
+import re
+
+_PIPELINE = re.compile(r"Command # \d+ \(.*\) of pipeline caused error: \(?[\"']?(.+?)[\"']?,?\)?$", re.DOTALL)
+_DRIVER = re.compile(r"^\([\w.]+\) (?:<class '[\w.]+'>: )?")  # what SQLAlchemy puts before the words of PostgreSQL
+_AFTER = re.compile(r"\s*(?:\[SQL: |\[parameters: |\(Background on this error).*", re.DOTALL)  # and behind them
+LONGEST = 300
+
 
 class AssistantError(Exception):
     """The root of our errors; raise one of its four children."""
@@ -39,3 +46,14 @@ class Reject(AssistantError):
 
 class Fatal(AssistantError):
     """The process cannot go on; the message is one line that tells a person what to do."""
+
+
+def in_words(error: BaseException | str) -> str:
+    """What went wrong, in one line for people: without the commands, statements and data that libraries quote."""
+    words = str(error)
+    if found := _PIPELINE.search(words):
+        words = words[: found.start()] + found[1]
+    words = " ".join(_AFTER.sub("", _DRIVER.sub("", words)).split())[:LONGEST]
+    if isinstance(error, str | AssistantError):
+        return words or type(error).__name__
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

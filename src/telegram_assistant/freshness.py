@@ -23,10 +23,11 @@ from itertools import count
 from time import monotonic
 from typing import Any
 
+from telegram_assistant.errors import in_words
+
 WITHIN = 240.0  # seconds in vain that make a part stale, where it says nothing else
 TRIES = 2  # one failure alone proves little
 UNUSED = 900.0  # what was tried no more for so long is needed no more
-LONGEST_ERROR = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ class Freshness:
             part.vain_since = now if began is None else max(began, last)
         part.tried_at = now
         part.failures += 1
-        part.error = (error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:LONGEST_ERROR]
+        part.error = in_words(error)
 
     def seconds_since_success(self, kind: str, name: str) -> float:
         """Since it was first heard of, if it never succeeded."""

@@ -28,7 +28,7 @@ from starlette.routing import Route
 from telegram_assistant import __version__
 from telegram_assistant.api.guards import SafeHeaders
 from telegram_assistant.bus.supervisor import Supervisor, Task, TaskState
-from telegram_assistant.errors import Fatal
+from telegram_assistant.errors import Fatal, in_words
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_UP, PART_STALE, REGISTRY, TROUBLES
@@ -46,6 +46,7 @@ HINTS = {
     "engine": "what needs it waits; start that server or look into its log",
     "task": "its work waits; it is started again by itself, and the log has the traceback (task_failed)",
 }
+NO_REPORT = "it may stand still; PostgreSQL or Redis is slow or held by another: see their lines and logs"
 BRIEF = ("status", "troubles", "demo", "scheduler", "parser")  # of `/health`
 LONGEST_HEAD = 256 * 1024  # of a request: ten thousand characters of a query take twelve bytes each at worst
 
@@ -177,9 +178,9 @@ class Health:
             async with asyncio.timeout(PROBE_SECONDS):
                 found = await report()
         except TimeoutError:
-            error = f"no report within {PROBE_SECONDS:.0f} s"
+            error = f"no report within {PROBE_SECONDS:.0f} s; {NO_REPORT}"
         except Exception as exc:  # noqa: BLE001 - whatever it is, it is the answer
-            error = f"{type(exc).__name__}: {exc}"
+            error = in_words(exc)
         else:
             self._reports[name] = monotonic(), found
             return name, found
@@ -196,7 +197,7 @@ class Health:
         except TimeoutError:
             report = {"status": "down", "error": f"no answer within {PROBE_SECONDS:.0f} s"}
         except Exception as exc:  # noqa: BLE001 - any failure of an engine is the answer to the question
-            report = {"status": "down", "error": f"{type(exc).__name__}: {exc}"}
+            report = {"status": "down", "error": in_words(exc)}
         ENGINE_UP.labels(name).set(report["status"] == "ok")
         return name, report
 

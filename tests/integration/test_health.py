@@ -126,7 +126,7 @@ async def test_a_task_that_keeps_failing_is_not_well(site: Site) -> None:
             break
         await asyncio.sleep(0.01)
     brief = await site.json("/health", 503)
-    assert [said.partition(" (since")[0] for said in brief["troubles"]] == [f"task parser: Retry: no answer {HOSTILE}"]
+    assert [said.partition(" (since")[0] for said in brief["troubles"]] == [f"task parser: no answer {HOSTILE}"]
     details = await site.json("/health/details")
     assert details["tasks"]["parser"]["status"] == "failing"
     assert details["tasks"]["parser"]["restarts"] >= 1

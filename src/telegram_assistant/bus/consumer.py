@@ -27,7 +27,7 @@ from telegram_assistant.bus.tracing import TRACES
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.domain.events import Event
 from telegram_assistant.domain.letters import DeadLetter, Letters, StepLog
-from telegram_assistant.errors import Fatal, Reject, Retry, Skip
+from telegram_assistant.errors import Fatal, Reject, Retry, Skip, in_words
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import STAGE_DURATION
@@ -45,6 +45,10 @@ log = get_logger(__name__)
 
 class Away(Retry):
     """Something that the stage needs does not answer: no event of it can be handled now."""
+
+
+class Unforeseen(Retry):
+    """An event ended with an error that nobody foresaw."""
 
 
 class _Envelope(msgspec.Struct):
@@ -101,6 +105,7 @@ class Consumer:
         self._progress: Callable[[], None] = lambda: None
         self._flying: dict[str, set[str]] = {event: set() for event in stage.handlers}
         self._held: set[str] = set()  # taken from the waiting room
+        self._odd: set[str] = set()  # keys of some that failed as nobody foresaw, since the last that did not
 
     async def run(self, task: Task) -> None:
         """A supervised job. Stopping finishes what is under way, and leaves the rest to others."""
@@ -291,7 +296,7 @@ class Consumer:
             began = time.perf_counter()
             with self._freshness.trying("stage", self._stage.name) as attempt:
                 outcomes = await self._outcomes(name, chunk)
-                attempt.error = next((str(one) for one in outcomes if isinstance(one, Away)), None)
+                attempt.error = self._failure(chunk, outcomes)
             seconds = time.perf_counter() - began
             STAGE_DURATION.labels(self._stage.name).observe(seconds)
             TRACES.batch(self._stage.name, name, chunk, outcomes, seconds)
@@ -303,6 +308,23 @@ class Consumer:
                 for event, outcome, known in zip(chunk, outcomes, earlier, strict=True)
             ]
         return handled
+
+    def _failure(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> str | None:
+        """What keeps this stage from its work: something is away, or every event fails as nobody foresaw.
+
+        One such event alone proves nothing but that it is odd: it is tried again and buried in the end.
+        """
+        failures = [one for one in outcomes if isinstance(one, Away)]
+        if failures:
+            return str(failures[0])
+        odd = {
+            event.idempotency_key for event, one in zip(events, outcomes, strict=True) if isinstance(one, Unforeseen)
+        }
+        self._odd = {*self._odd, *odd} if len(odd) == len(events) else set()
+        if len(self._odd) <= 1:
+            return None
+        self._odd = set(sorted(self._odd)[:2])
+        return str(outcomes[-1])
 
     async def _outcomes(self, name: str, events: Sequence[Event]) -> Sequence[Outcome]:
         """One that nobody foresaw must not spoil the others: they are handled one by one then.
@@ -328,7 +350,7 @@ class Consumer:
                 return await self._one_by_one(name, events)
             if isinstance(exc, Skip | Reject):
                 return [exc]
-            failure = Retry(f"{type(exc).__name__}: {exc}")
+            failure = Unforeseen(in_words(exc))
             failure.__cause__ = exc
             return [failure]
 

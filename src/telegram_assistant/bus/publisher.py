@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from telegram_assistant.bus.codec import FIELD, encode
 from telegram_assistant.domain.events import Event
-from telegram_assistant.errors import Retry
+from telegram_assistant.errors import Retry, in_words
 from telegram_assistant.names import stream
 
 EVENTS_PER_ENTRY = 100
@@ -35,7 +35,7 @@ class Publisher:
                     add_to(pipe, event, events)
                 await pipe.execute()
         except (RedisError, OSError) as exc:
-            raise Retry(f"Redis does not take events: {exc}") from exc
+            raise Retry(f"Redis does not take events: {in_words(exc)}") from exc
 
 
 def add_to(pipe: Pipeline, event: str, events: Sequence[Event | Raw]) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import Any, TypeAlias
 
-from telegram_assistant.errors import Fatal
+from telegram_assistant.errors import Fatal, in_words
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import TASK_RESTARTS, TASK_UP
 
@@ -177,7 +177,7 @@ class Supervisor:
     def _failed(self, task: Task, error: BaseException) -> None:
         task.failures += 1
         task.restarts += 1
-        task.last_error = f"{type(error).__name__}: {error}"
+        task.last_error = in_words(error)
         TASK_RESTARTS.labels(task.name).inc()
         task._become(TaskState.FAILING if task.failures >= FAILING_AFTER else TaskState.RESTARTING)  # noqa: SLF001 - one unit
         log.error("task_failed", task=task.name, failures=task.failures, exc_info=error)

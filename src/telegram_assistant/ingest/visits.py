@@ -20,7 +20,7 @@ from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import Peer, ReadElsewhere, Source, SourceError, unforeseen
-from telegram_assistant.errors import AssistantError, Retry, Skip
+from telegram_assistant.errors import AssistantError, Retry, Skip, in_words
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.polling import Polling
 from telegram_assistant.log import get_logger
@@ -182,7 +182,7 @@ class Visitor:
                     raise  # nothing can be visited: the task fails visibly, and is restarted
                 log.exception("visit_failed")
                 self.lately.append((monotonic(), False))
-                await self._store_failure(channel, decision.mode, f"{type(exc).__name__}: {exc}", None)
+                await self._store_failure(channel, decision.mode, in_words(exc), None)
                 return None
             finally:
                 DURATION.observe(monotonic() - ticks)

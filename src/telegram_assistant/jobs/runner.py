@@ -14,7 +14,7 @@ from apscheduler.triggers.interval import IntervalTrigger  # type: ignore[import
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.retries import Backoff
-from telegram_assistant.errors import Fatal
+from telegram_assistant.errors import Fatal, in_words
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import START, Plan, Work
 from telegram_assistant.log import get_logger
@@ -233,4 +233,4 @@ def _whole(every: timedelta) -> int:
 def _shown(exc: Exception, plan: Plan) -> str:
     if isinstance(exc, TimeoutError) and not str(exc):
         return f"it took longer than {plan.limit}"
-    return f"{type(exc).__name__}: {exc}"
+    return in_words(exc)

@@ -168,6 +168,37 @@ async def test_a_stage_that_lacks_what_it_needs_is_told_and_one_bad_event_is_not
         assert freshness.stale()[0].error == "the model is away"
 
 
+async def test_a_stage_that_fails_with_every_event_is_told_and_one_odd_event_is_not(redis: Redis) -> None:
+    """As by a column that is missing: each event is tried a few times and buried, and nothing is ever finished."""
+    later = 0.0
+    freshness = Freshness(lambda: time.monotonic() + later)
+    freshness.watch("stage", "stage", Rule(within=200.0))
+    bad, tried = {"key-1"}, 0
+
+    async def handler(events: Sequence[PostDeleted]) -> list[Outcome]:
+        nonlocal tried
+        tried += 1
+        if bad & {event.idempotency_key for event in events}:
+            raise LookupError("no such column")
+        return [Done() for _ in events]
+
+    async with running(redis, handler, freshness=freshness):
+        await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
+        await until(lambda: tried >= 3)
+        await drained(redis)
+        later += 400
+        assert freshness.stale() == []
+        bad |= {f"key-{number}" for number in range(2, 9)}
+        for number in range(2, 9):
+            await Publisher(redis).publish(POSTS_DELETED, [deleted(number)])
+            later += 50
+        await until(lambda: bool(freshness.stale()))
+        assert freshness.stale()[0].error == "LookupError: no such column"
+        bad.clear()
+        await Publisher(redis).publish(POSTS_DELETED, [deleted(9)])
+        await until(lambda: not freshness.stale())
+
+
 async def test_a_batch_is_whole_however_many_events_an_entry_holds(redis: Redis) -> None:
     """Live posts come one by one: taken one by one they would cost a whole round each."""
     sizes: list[int] = []
