@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from faults.installation import Installation
 from faults.trial import Break, Fault, Scope
 from telegram_simulator.faults import Fault as Rule
 from telegram_simulator.model import Channel, Message
-
-SPARSE_FROM, SPARSE_POSTS = 10_531, 31
 
 
 async def soonest(lane: Installation) -> Channel:
@@ -92,32 +90,6 @@ async def unknown_time_zone(lane: Installation) -> AsyncIterator[None]:
     await _revived(lane, channel.id)
 
 
-@asynccontextmanager
-async def high_ids(lane: Installation) -> AsyncIterator[None]:
-    """A new channel whose ids begin far above 1: the ledger must come to its end."""
-    world, now = lane.telegram.world, datetime.now(UTC)
-    number = len(world.channels) + 1
-    channel = Channel(
-        id=min(world.channels) + 2_000_000 + number,
-        access_hash=5,
-        title="High ids",
-        username=f"faults_high_{number}",
-        created=now - timedelta(days=3),
-        members={min(world.users)},
-    )
-    world.add_channel(channel)
-    for one in range(SPARSE_POSTS):
-        world.post(channel, Message(SPARSE_FROM + one, now - timedelta(hours=40 - one), lane.telegram.text()))
-    await lane.change(
-        "INSERT INTO channels (id, title, username, requested_from, access_hash)"
-        " VALUES (:id, 'High ids', :name, 1, jsonb_build_object(CAST(:account AS text), 5))",
-        id=channel.id,
-        name=channel.username,
-        account=lane.accounts[0],
-    )
-    yield
-
-
 FAULTS = (
     Fault(
         name="A channel turns private",
@@ -142,5 +114,4 @@ FAULTS = (
         broken=unknown_time_zone,
         says="faults_|time zone|Nowhere",
     ),
-    Fault(name="A channel's ids begin at 10531", mark="N24", scope=Scope.NOTHING, broken=high_ids, lasts=5),
 )

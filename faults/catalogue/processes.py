@@ -126,6 +126,13 @@ async def all_captured(lane: Installation) -> str | None:
     return f"all {told} posts are captured" if rows[0].posts >= told - 2 else None
 
 
+async def refuses(lane: Installation) -> str | None:
+    """A process that cannot work ends itself, and its last words say why; it has no health page to say it on."""
+    log = lane.folder / "second-ingest" / "second-ingest.log"
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return next((line for line in reversed(lines) if "another key" in line and not line.startswith("{")), None)
+
+
 FAULTS = (
     Fault(name="tga ingest is killed", scope=Scope.NOTHING, broken=killed("ingest"), layout="apart", lasts=5),
     Fault(name="tga worker is killed", scope=Scope.NOTHING, broken=killed("worker"), layout="apart", lasts=5),
@@ -161,7 +168,7 @@ FAULTS = (
         scope=Scope.ACCOUNT,
         broken=second("ingest", {"TGA_SECRET_KEY": "of a stranger"}),
         layout="apart",
-        says="key",
+        notice=refuses,
     ),
     Fault(
         name="A second worker keeps its vectors in another folder",
