@@ -30,13 +30,13 @@ from telegram_assistant.index.vectors import Model, Point, Where
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon, all_of, pieces
 from telegram_assistant.language.plan import keys_of, make_plan
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.meaning import but_not
 from telegram_assistant.search.ranking import rank
-from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_search
 
 QUERIES = 120
 WARM = 40  # queries before the clock runs

@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
-from telegram_assistant.api.live import make_feed
+from telegram_assistant.api.feed import make_feed
 from telegram_assistant.api.services import Services
 from telegram_assistant.bus.sampler import Sampler
 from telegram_assistant.bus.supervisor import Supervisor

@@ -14,15 +14,15 @@ from playwright.async_api import BrowserContext, Page, expect
 from redis.asyncio import Redis
 
 from telegram_assistant.alerting.desk import Outlets
-from telegram_assistant.alerting.role import open_alerting, open_places
 from telegram_assistant.api.auth import COOKIE
 from telegram_assistant.api.services import Services
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.storage import MEGABYTE
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.usage import Usage
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.alerting import open_alerting, open_places
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.alerting.outside import outside
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]

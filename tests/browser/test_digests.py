@@ -11,11 +11,11 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
 from telegram_assistant.api.auth import COOKIE
+from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.jobs.digests import DigestJob
-from telegram_assistant.jobs.role import open_desk
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import POSTED, SPORT
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -50,7 +50,7 @@ async def issued(services: Any) -> None:
     job = DigestJob(
         Digests(services.database),
         DigestIssues(services.database),
-        open_desk(services),
+        open_desk(services.settings, services.database, services.clock),
         [],
         clock=lambda: utc_now() + timedelta(days=1),
         page=lambda _: None,

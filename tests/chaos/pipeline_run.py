@@ -16,13 +16,13 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from telegram_assistant.demo import PAGES_KEY
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import open_redis
+from telegram_assistant.wiring.demo import PAGES_KEY
 from telegram_simulator.archive import Archive
 from telegram_simulator.generate import build_world
 from telegram_simulator.life import Life

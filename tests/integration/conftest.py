@@ -33,11 +33,11 @@ from telegram_assistant.health import Health
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.ask import Asking
-from telegram_assistant.search.role import open_search
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.web.thumbnails import Thumbnails
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM, Archive
 
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # the strong one is tested by itself

@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.demo_visitor import PATIENCE, Visitor
 from telegram_assistant.domain.trends import DAY
 from telegram_assistant.jobs import TRENDS
 from telegram_assistant.jobs.trends import find_trends
 from telegram_assistant.stores.postgres.jobs import JobRuns
+from telegram_assistant.wiring.demo import PATIENCE, Visitor
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM, Archive
 from tests.integration.trends.rising import CHANNELS, Past
 from tests.integration.trends.rising import NOW as RISEN

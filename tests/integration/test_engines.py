@@ -16,7 +16,6 @@ import pytest
 from redis.asyncio import Redis
 from rich.console import Console
 
-from telegram_assistant import runtime
 from telegram_assistant.bus.supervisor import Supervisor, TaskState
 from telegram_assistant.embedded import postgres as postgres_module
 from telegram_assistant.embedded.folder import DataFolder
@@ -25,6 +24,7 @@ from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.errors import Fatal
 from telegram_assistant.progress import Steps
 from telegram_assistant.stores.redis import open_redis
+from telegram_assistant.wiring import runtime
 
 pytestmark = pytest.mark.integration
 

@@ -24,7 +24,7 @@ from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.health import listen, serve
 from telegram_assistant.mcp_server.client import ApiClient
 from telegram_assistant.mcp_server.server import UNTRUSTED, make_server
-from telegram_assistant.runtime import utc_now
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import NEWS, SPORT
 
 pytestmark = pytest.mark.integration

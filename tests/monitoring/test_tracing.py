@@ -156,7 +156,7 @@ async def test_without_an_endpoint_nothing_is_started() -> None:
 
 @pytest.mark.unit
 def test_without_an_endpoint_nothing_is_imported() -> None:
-    script = "import sys, telegram_assistant.app; sys.exit('opentelemetry.exporter' in sys.modules)"
+    script = "import sys, telegram_assistant.wiring.roles; sys.exit('opentelemetry.exporter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 

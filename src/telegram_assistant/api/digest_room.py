@@ -13,9 +13,8 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.digest_schedule import next_after
 from telegram_assistant.domain.digests import Digest, Issue, Wish
-from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digest_feed import feed_path
-from telegram_assistant.jobs.role import open_desk
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
@@ -23,7 +22,9 @@ from telegram_assistant.stores.postgres.search_posts import SearchPosts
 
 def desk_of(request: Request, services: Services) -> DigestDesk:
     """The one of the process, which knows the language model; without it, one that cites the posts' own words."""
-    return cast("DigestDesk | None", getattr(request.app.state, "digests", None)) or open_desk(services)
+    return cast("DigestDesk | None", getattr(request.app.state, "digests", None)) or open_desk(
+        services.settings, services.database, services.clock
+    )
 
 
 class DigestRoom:

@@ -13,15 +13,18 @@ from typing import Any, TypeAlias, cast
 from uuid import UUID
 
 from redis.asyncio import Redis
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.api.problems import Problem
 from telegram_assistant.bus.codec import FIELD, decode
+from telegram_assistant.bus.sampler import Sampler
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import POSTS_INDEXED, stream
 from telegram_assistant.stores.postgres.live_posts import LivePost, LivePosts
+from telegram_assistant.stores.postgres.watched import WatchedChannels
 
 PER_TENANT = 20
 AT_MOST = 500
@@ -234,3 +237,28 @@ def _data(post: LivePost) -> dict[str, Any]:
         "text": post.text,
         "has_media": post.has_media,
     }
+
+
+MOST_SHOWN = 20
+
+
+def make_feed(redis: Redis, database: AsyncEngine, sampler: Sampler) -> LiveFeed:
+    watched = WatchedChannels(database)
+
+    async def progress(tenant_id: UUID) -> dict[str, Any]:
+        filling = await watched.filling(tenant_id, limit=MOST_SHOWN)
+        return {
+            "channels": [
+                {
+                    "id": channel.id,
+                    "title": channel.title,
+                    "captured": channel.captured,
+                    "unknown": channel.unknown,
+                    "percent": channel.percent,
+                }
+                for channel in filling
+            ],
+            "stages": {stage: history.now.behind for stage, history in sampler.stages.items()},
+        }
+
+    return LiveFeed(redis, LivePosts(database), progress)

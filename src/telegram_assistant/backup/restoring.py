@@ -14,10 +14,10 @@ from telegram_assistant.backup.saving import media_folder
 from telegram_assistant.config import Settings
 from telegram_assistant.embedded.folder import explain_os_error
 from telegram_assistant.errors import Fatal
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.copying import copy_in, empty_tables, first_filled, go_on_from, schema_version
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.migrate import known_revisions, migrate, rewind
+from telegram_assistant.wiring.runtime import Runtime
 
 INDEXES = ("vectors", "graph")  # of other posts; `tga reindex` makes them
 

@@ -23,10 +23,10 @@ from telegram_assistant.backup.manifest import (
 )
 from telegram_assistant.config import Settings
 from telegram_assistant.errors import Fatal
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.media import INCOMING
 from telegram_assistant.stores.postgres.copying import columns_of, copy_out, last_numbers, schema_version, snapshot
 from telegram_assistant.stores.postgres.migrate import known_revisions
+from telegram_assistant.wiring.runtime import Runtime
 
 # Of the engines on this machine: those of another make their own.
 NOT_KEPT = frozenset({"running.json", "postgres.password", "valkey.password"})

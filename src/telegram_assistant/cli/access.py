@@ -19,11 +19,11 @@ from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import Caller, Role
 from telegram_assistant.domain.storage import MOST_QUOTA_MB
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.role import open_media_store
-from telegram_assistant.runtime import Runtime, utc_now
-from telegram_assistant.stages.models import open_graph, open_vectors
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.users import Tenant, User
+from telegram_assistant.wiring.ingest import open_media_store
+from telegram_assistant.wiring.models import open_graph, open_vectors
+from telegram_assistant.wiring.runtime import Runtime, utc_now
 
 tenants = typer.Typer(no_args_is_help=True, help="Groups of people; each sees what it watches, and nothing else.")
 users = typer.Typer(no_args_is_help=True, help="The people of a tenant.")

@@ -15,9 +15,9 @@ from rich.text import Text
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.config import load_settings
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.role import login_client, open_accounts
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram_login import login_by_phone, login_by_qr
+from telegram_assistant.wiring.ingest import login_client, open_accounts
+from telegram_assistant.wiring.runtime import Runtime
 
 app = typer.Typer(no_args_is_help=True, help="The Telegram accounts that read.")
 console = Console()

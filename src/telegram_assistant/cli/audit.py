@@ -10,16 +10,16 @@ from telegram_assistant.cli.channels import (
     find,
 )
 from telegram_assistant.cli.session import with_runtime
-from telegram_assistant.demo_role import join_demo
 from telegram_assistant.domain.source import SourceError
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.audit import Auditor, Finding
 from telegram_assistant.ingest.audit_requests import ask_audit
-from telegram_assistant.ingest.role import open_pool, open_saver
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.leases import processes
+from telegram_assistant.wiring.demo import join_demo
+from telegram_assistant.wiring.ingest import open_pool, open_saver
+from telegram_assistant.wiring.runtime import Runtime
 
 
 def audit(channel: Reference) -> None:

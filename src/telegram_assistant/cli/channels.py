@@ -19,7 +19,6 @@ from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.advice import SENTENCES, Advice, advise
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.audits import Audit, Audits
 from telegram_assistant.stores.postgres.channel_settings import ChannelSettings
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -28,6 +27,7 @@ from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.unreadable import Unreadable
 from telegram_assistant.stores.postgres.watched import WatchedChannels
+from telegram_assistant.wiring.runtime import Runtime
 
 WAIT_SECONDS = 20.0
 PATIENCE_SECONDS = 60.0

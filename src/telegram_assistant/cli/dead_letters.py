@@ -13,10 +13,10 @@ from rich.table import Table
 
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.replay import replay as replay_letters
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters, Letter
+from telegram_assistant.wiring.runtime import Runtime
 
 SHOWN = 80
 

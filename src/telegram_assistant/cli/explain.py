@@ -14,9 +14,9 @@ from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.explaining import Why, explain_next
 from telegram_assistant.ingest.polling import LEARN_FROM
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.rhythms import Rhythms
+from telegram_assistant.wiring.runtime import Runtime
 
 console = Console()
 

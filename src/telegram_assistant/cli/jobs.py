@@ -16,8 +16,8 @@ from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.jobs import Plan, plans
 from telegram_assistant.names import JOBS_LOCK
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome, Run
+from telegram_assistant.wiring.runtime import Runtime
 
 SHOWN = 100
 POLL = 0.3  # seconds

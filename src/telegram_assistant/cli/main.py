@@ -69,7 +69,7 @@ def bot() -> None:
 
 
 def _run(role: str) -> None:
-    from telegram_assistant.app import run_role  # noqa: PLC0415 - half of all libraries, which most commands do without
+    from telegram_assistant.wiring.roles import run_role  # noqa: PLC0415 - half of all libraries, which most commands do without
 
     settings = load_settings()
     configure_logging(json=settings.log_format == "json", level=settings.log_level)

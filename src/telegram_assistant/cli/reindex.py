@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal, Retry
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.wiring.runtime import Runtime
 
 console = Console()
 
@@ -24,7 +24,8 @@ def reindex(
     """Make the vectors, the graph and the full-text index anew from the database. Posts stay where they are."""
 
     async def work(runtime: Runtime) -> int:
-        from telegram_assistant.stages.reindexing import Reindexing, open_indexes  # noqa: PLC0415 - all models
+        from telegram_assistant.stages.reindexing import Reindexing  # noqa: PLC0415 - all models
+        from telegram_assistant.wiring.worker import open_indexes  # noqa: PLC0415 - all models
 
         indexes = open_indexes(runtime)
         try:

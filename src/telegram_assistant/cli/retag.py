@@ -11,8 +11,8 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.cli.trace import find_post
 from telegram_assistant.errors import Fatal
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.wiring.runtime import Runtime
 
 console = Console()
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from telegram_assistant.config import Settings, load_settings
 from telegram_assistant.log import configure_logging
 from telegram_assistant.progress import Steps
-from telegram_assistant.runtime import Runtime, start_runtime
+from telegram_assistant.wiring.runtime import Runtime, start_runtime
 
 T = TypeVar("T")
 

@@ -18,11 +18,11 @@ from telegram_assistant.ai.providers import Provider
 from telegram_assistant.ai.spend import Day
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.budgets import Kind, day_of
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stages.forecast import Forecast, forecasts
-from telegram_assistant.stages.models import model_budget, models_config
 from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.models import ModelUsage, UsedOnDay
+from telegram_assistant.wiring.models import model_budget, models_config, open_vectors
+from telegram_assistant.wiring.runtime import Runtime
 
 MOST_DAYS = 366
 ONLY_LOCAL = "Only local models are configured: nothing is spent."
@@ -73,7 +73,13 @@ async def _spent(runtime: Runtime, days: int) -> _Spent:
         used=used,
         today=await model_budget(settings, runtime.database, runtime.clock).today(),
         tenants=await Budgets(runtime.database).by_tenant(midnight),
-        waiting=await forecasts(runtime, used),
+        waiting=await forecasts(
+            models_config(runtime.settings),
+            runtime.database,
+            used,
+            open_vectors=lambda: open_vectors(runtime.settings, runtime.folder.path),
+            tag_from=runtime.settings.tagging_min_chars,
+        ),
         only_local=models_config(settings).used == {Provider.LOCAL},
         priced=bool(settings.ai_price_per_1k_in or settings.ai_price_per_1k_out or sum(one.cost for one in used)),
     )

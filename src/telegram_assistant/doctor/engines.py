@@ -17,10 +17,10 @@ from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.errors import AssistantError, Fatal, Retry
 from telegram_assistant.index.owner import Owner
 from telegram_assistant.index.vectors import Model
-from telegram_assistant.stages.models import open_graph, open_vectors
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.redis import check_redis, open_redis
 from telegram_assistant.tls import distrust, verified_tls
+from telegram_assistant.wiring.models import open_graph, open_vectors
 
 ASK_SECONDS = 10.0
 GENERATIONS = "generations.json"

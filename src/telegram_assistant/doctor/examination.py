@@ -13,7 +13,7 @@ from telegram_assistant.doctor.machine import look_at_machine
 from telegram_assistant.doctor.upkeep import look_at_upkeep
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.errors import Fatal
-from telegram_assistant.stages.reindexing import configured_model
+from telegram_assistant.wiring.worker import configured_model
 
 
 async def examine_all(settings: Settings) -> list[Finding]:

@@ -11,10 +11,10 @@ from sqlalchemy.exc import DBAPIError
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.finding import Finding, ok, warn
 from telegram_assistant.stages.index_upkeep import INDEXES, PASS, IndexesState, PassState, told_of
-from telegram_assistant.stages.models import place_of_indexes
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState, progress_of
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.upkeep import Upkeep
+from telegram_assistant.wiring.models import place_of_indexes
 
 NOTHING = "nothing: it is brought back from PostgreSQL; /health/details says how far it is"
 

@@ -81,3 +81,8 @@ class Caller:
     @property
     def is_admin(self) -> bool:
         return self.role is Role.ADMIN
+
+
+def owners_for(tenant_id: UUID) -> list[UUID]:
+    """Public channels are in the indexes of the system, private ones in those of their tenant."""
+    return list(dict.fromkeys((UUID(SYSTEM_TENANT), tenant_id)))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
+from telegram_assistant.config import Settings
 from telegram_assistant.domain.pacing import limits_of, warm_up
 from telegram_assistant.domain.polling import PollingRules, appetite, next_visit, observe, weight_of
 from telegram_assistant.domain.request_price import Allowance, fair_price, first_price, new_appetite
@@ -32,6 +33,12 @@ LOOK_COSTS_AT_MOST = 3  # a page of what is recent, one that shows the end, one 
 SHARE = 0.8  # of what pacing allows: a look may need a second page, and holes are to be filled too
 
 log = get_logger(__name__)
+
+
+def polling_rules(settings: Settings) -> PollingRules:
+    """Who asks for fewer visits than the bound would make gets them."""
+    fixed = settings.parser_scheduler_interval_sec
+    return PollingRules(fixed=fixed, bound=max(fixed, settings.polling_bound_sec))
 
 
 @dataclass(frozen=True, slots=True)

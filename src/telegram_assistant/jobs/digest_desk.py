@@ -8,12 +8,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.config import Settings
 from telegram_assistant.domain.digest_schedule import Frequency
 from telegram_assistant.domain.digests import Change, Content, Correction, Issue, Sentence, Told, Wish, corrections
+from telegram_assistant.domain.models import Answerer
 from telegram_assistant.jobs.digest_stories import Found, Interests, Stories
-from telegram_assistant.jobs.digest_writing import Citing, Writer
+from telegram_assistant.jobs.digest_writing import Citing, Evidence, Writer
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.taxonomy import load_taxonomy
+from telegram_assistant.search.planning import Planner
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.digests_posts import DigestPosts
+from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.search_posts import SearchPosts
 
 REMEMBERED = timedelta(days=14)  # so long a story is not told again
 PERIODS = {
@@ -134,3 +144,29 @@ def _without(story: Told, lost: set[int]) -> Told:
     """Sentences that nothing is left of stay as an empty line: their receipts are still shown."""
     kept = tuple(replace(one, text="") if set(one.sources) <= lost else one for one in story.sentences)
     return replace(story, sentences=kept)
+
+
+def open_desk(
+    settings: Settings,
+    database: AsyncEngine,
+    clock: Callable[[], datetime],
+    *,
+    answerer: Answerer | None = None,
+    lexicon: Lexicon | None = None,
+    inflection: Inflection | None = None,
+    interests: Interests | None = None,
+) -> DigestDesk:
+    """Without an answerer, digests are made of the posts' own words."""
+    inflection = inflection or Inflection()
+    documents, posts = SearchDocuments(database), DigestPosts(database)
+    planner = Planner(documents, SearchPosts(database), lexicon or Lexicon(inflection))
+    patience = timedelta(seconds=2 * max(settings.polling_bound_sec, settings.parser_scheduler_interval_sec))
+    return DigestDesk(
+        Stories(posts, documents, planner, load_taxonomy(settings.ai_topics_file), patience=patience),
+        Writer(Evidence(inflection), answerer),
+        DigestIssues(database),
+        posts,
+        clock=clock,
+        keeps_deleted=settings.retention_deleted == "keep",
+        interests=interests,
+    )

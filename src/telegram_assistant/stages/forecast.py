@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.providers import ModelsConfig, Provider, RemoteConfig
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.index.vectors import Model, Vectors
 from telegram_assistant.names import INDEXING, TAGGING
-from telegram_assistant.runtime import Runtime
-from telegram_assistant.stages.models import models_config, open_vectors
 from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.models import UsedOnDay
 from telegram_assistant.stores.postgres.steps import Steps
@@ -39,18 +39,26 @@ class Forecast:
         return None if self.cost_per_post is None else self.posts * self.cost_per_post
 
 
-async def forecasts(runtime: Runtime, used: Sequence[UsedOnDay]) -> list[Forecast]:
-    """Of the remote models in the settings, by what posts took in `used`."""
-    settings = runtime.settings
-    config, steps = models_config(settings), Steps(runtime.database)
+async def forecasts(
+    config: ModelsConfig,
+    database: AsyncEngine,
+    used: Sequence[UsedOnDay],
+    *,
+    open_vectors: Callable[[], Vectors],
+    tag_from: int,
+) -> list[Forecast]:
+    """Of the remote models, by what posts took in `used`. Texts shorter than `tag_from` are not tagged."""
+    steps = Steps(database)
     found = []
     if config.tag is not Provider.LOCAL:
-        posts = await steps.lacking(TAGGING, min_chars=settings.tagging_min_chars)
+        posts = await steps.lacking(TAGGING, min_chars=tag_from)
         found.append(_forecast("tag", Identity(config.tag, _remote(config, config.tag).model), posts, used))
     if config.embed is not Provider.LOCAL:
         remote = _remote(config, config.embed)
         identity = Identity(config.embed, remote.embedding_model)
-        posts, note = await _without_vectors(runtime, steps, Model(str(identity), remote.embedding_size))
+        posts, note = await _without_vectors(
+            open_vectors(), Materials(database), steps, Model(str(identity), remote.embedding_size)
+        )
         found.append(_forecast("embed", identity, posts, used, note))
     return found
 
@@ -74,10 +82,8 @@ def _forecast(ability: str, identity: Identity, posts: int, used: Sequence[UsedO
     )
 
 
-async def _without_vectors(runtime: Runtime, steps: Steps, model: Model) -> tuple[int, str]:
+async def _without_vectors(vectors: Vectors, materials: Materials, steps: Steps, model: Model) -> tuple[int, str]:
     """After a change of the model that is all posts but those that have its vectors already."""
-    materials = Materials(runtime.database)
-    vectors = open_vectors(runtime.settings, runtime.folder.path)
     try:
         tenants = await materials.tenants()
         current = [await vectors.current(tenant) for tenant in tenants]

@@ -6,24 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.providers import build_models
-from telegram_assistant.config import Settings
-from telegram_assistant.index.vectors import Model
-from telegram_assistant.language.inflection import Inflection
-from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.runtime import Runtime
-from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes
-from telegram_assistant.stages.models import model_budget, models_config, open_graph, open_vectors
-from telegram_assistant.stages.search_entry import TextIndex
-from telegram_assistant.stages.seen import SeenWords
-from telegram_assistant.stores.postgres.enrichment import Enrichments
 from telegram_assistant.stores.postgres.materials import Materials
-from telegram_assistant.stores.postgres.models import ModelResults
-from telegram_assistant.stores.postgres.pages import Pages
-from telegram_assistant.stores.postgres.pictures import Pictures
-from telegram_assistant.stores.postgres.search import SearchDocuments
 
 BATCH = 100
 
@@ -73,27 +57,3 @@ class Reindexing:
             strays = [id_ for id_ in ids if id_ not in known or known[id_].deleted]
             if strays:
                 await self.indexes.remove(tenant_id, strays)
-
-
-def open_indexes(runtime: Runtime) -> Indexes:
-    """As the worker has them, without what looks at pictures: what was seen stands in the tables."""
-    database, settings = runtime.database, runtime.settings
-    budget = model_budget(settings, database, runtime.clock)
-    models = build_models(models_config(settings), LocalVision(None, nsfw=False), budget)
-    runtime.stack.push_async_callback(models.close)
-    embedder = models.cached(ModelResults(database)).embedder
-    vectors, graph = open_vectors(settings, runtime.folder.path), open_graph(settings, runtime.folder.path)
-    runtime.stack.push_async_callback(vectors.close)
-    runtime.stack.push_async_callback(graph.close)
-    entries = EntryReader(Materials(database), Enrichments(database), Pages(database), SeenWords(Pictures(database)))
-    texts = TextIndex(SearchDocuments(database), Lexicon(Inflection()))
-    return Indexes(vectors, graph, texts, embedder, entries, runtime.clock)
-
-
-async def configured_model(settings: Settings) -> Model:
-    """What makes the vectors, by the settings."""
-    models = build_models(models_config(settings), LocalVision(None, nsfw=False))
-    try:
-        return Model(str(models.embedder.identity), models.embedder.size)
-    finally:
-        await models.close()

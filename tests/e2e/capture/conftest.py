@@ -32,16 +32,16 @@ from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.domain.events import Event
 from telegram_assistant.domain.ledger import LedgerState
-from telegram_assistant.ingest.role import start_ingest
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import SCHEDULER_LAST_TICK, stream
 from telegram_assistant.progress import Steps
-from telegram_assistant.runtime import Runtime, start_runtime
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.ingest import start_ingest
+from telegram_assistant.wiring.runtime import Runtime, start_runtime
 from telegram_simulator.model import Channel, File, Ids, Kind, Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World

@@ -26,11 +26,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from telegram_assistant.demo import PAGES_KEY
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.wiring.demo import PAGES_KEY
 from telegram_simulator.model import Channel, File, Kind, Message, User
 from telegram_simulator.pictures import Picture
 from telegram_simulator.server import Simulator

@@ -26,9 +26,9 @@ from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.graph import PostNode
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model, Point
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.schema import metadata
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.test_tenants import PRIVATE_TO_THE_SYSTEM, World, add_channel, add_tenants_rows
 
 pytestmark = pytest.mark.integration

@@ -29,7 +29,6 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_PARSED
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes, index_posts
 from telegram_assistant.stages.search_entry import TextIndex
@@ -39,6 +38,7 @@ from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, events_of, post
 
 pytestmark = pytest.mark.integration

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from telegram_assistant.alerting.delivering import ATTEMPTS, OF_ONE
-from telegram_assistant.alerting.role import loopback, open_places
 from telegram_assistant.config import Settings
 from telegram_assistant.crawl.posting import Poster
 from telegram_assistant.domain.alerting import MOST_CHANNELS, Topic, Way
 from telegram_assistant.domain.saved_search import MOST_SEARCHES
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.role import open_alerts
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.alerting import loopback, open_places
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_alerts
 from tests.integration.search.archive import POSTED, SYSTEM
 
 pytestmark = pytest.mark.integration

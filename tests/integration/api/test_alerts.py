@@ -13,11 +13,11 @@ from redis.asyncio import Redis
 
 from telegram_assistant.alerting.delivering import Alerting
 from telegram_assistant.alerting.desk import Outlets
-from telegram_assistant.alerting.role import open_alerting, open_places
 from telegram_assistant.api.services import Services
 from telegram_assistant.config import Settings
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.alerting import open_alerting, open_places
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.alerting.outside import KEY, Outside, outside
 
 pytestmark = pytest.mark.integration

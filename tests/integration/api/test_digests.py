@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from telegram_assistant.domain.digests import MOST_DIGESTS
+from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.jobs.digests import DigestJob
-from telegram_assistant.jobs.role import open_desk
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from tests.integration.search.archive import POSTED
@@ -42,7 +42,7 @@ async def issued(town: Town, services: Any, digest: dict[str, Any]) -> str:
     job = DigestJob(
         Digests(services.database),
         DigestIssues(services.database),
-        open_desk(services),
+        open_desk(services.settings, services.database, services.clock),
         [],
         clock=lambda: POSTED + timedelta(hours=14),
         page=lambda _: None,

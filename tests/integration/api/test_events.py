@@ -16,8 +16,7 @@ from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.api.feed import PER_TENANT
-from telegram_assistant.api.live import make_feed
+from telegram_assistant.api.feed import PER_TENANT, make_feed
 from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.sampler import Sampler
@@ -25,9 +24,9 @@ from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.health import listen, serve
 from telegram_assistant.names import POSTS_INDEXED, stream
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import NEWS, SYSTEM
 
 pytestmark = pytest.mark.integration

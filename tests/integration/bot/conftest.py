@@ -14,13 +14,13 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from telegram_assistant.api.services import Services
-from telegram_assistant.bot.role import BotRole, start_bot
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.health import Health
 from telegram_assistant.progress import Steps
-from telegram_assistant.runtime import Runtime, utc_now
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.wiring.bot import BotRole, start_bot
+from telegram_assistant.wiring.runtime import Runtime, utc_now
 from tests.integration.bot.bot_api import TOKEN, BotApi, Person
 
 Town = Any  # of the conftest.py above, which cannot be imported

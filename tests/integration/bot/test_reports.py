@@ -12,8 +12,8 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.bot.deliver import BotWay
 from telegram_assistant.domain.digest_schedule import Schedule
 from telegram_assistant.domain.digests import Digest, Language, Way, Wish
+from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.jobs.digests import DigestJob
-from telegram_assistant.jobs.role import open_desk
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
@@ -37,7 +37,7 @@ class Press:
         self.job = DigestJob(
             self.digests,
             self.issues,
-            open_desk(services, lexicon=lexicon),
+            open_desk(services.settings, services.database, services.clock, lexicon=lexicon),
             [BotWay(bot.role.delivery)],
             clock=lambda: self.now,
             page=lambda _: "https://news.test/issue",

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.access.service import Access
 from telegram_assistant.domain.access import Role
 from telegram_assistant.index.edge_vectors import EdgeVectors
-from telegram_assistant.runtime import utc_now
+from telegram_assistant.wiring.runtime import utc_now
 
 pytestmark = pytest.mark.integration
 

@@ -17,8 +17,8 @@ from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.errors import Reject
 from telegram_assistant.names import POSTS_PARSED, POSTS_TAGGED, TAGGING, VISION_ANALYSIS, stream
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.tagging import Tagging, tag_posts
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, WEATHER, Desk, post
 from tests.integration.stages.loop import run_stage
 

@@ -24,10 +24,10 @@ from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.process import free_port
 from telegram_assistant.index.owner import Owner
 from telegram_assistant.index.vectors import Model
-from telegram_assistant.stages.models import place_of_indexes
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.migrate import known_revisions
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.models import place_of_indexes
 
 pytestmark = pytest.mark.integration
 

@@ -18,8 +18,8 @@ from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import plans
 from telegram_assistant.jobs.runner import Jobs
 from telegram_assistant.names import JOBS_LOCK
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.postgres.jobs import JobRuns
+from telegram_assistant.wiring.runtime import utc_now
 
 pytestmark = pytest.mark.integration
 

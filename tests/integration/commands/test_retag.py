@@ -11,9 +11,9 @@ from telegram_assistant.domain.events import Trigger
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.names import POSTS_PARSED, POSTS_RETAG, POSTS_TAGGED, RETAGGING
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tagging import Tagging, retag_posts
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import WEATHER, Desk, post
 from tests.integration.stages.loop import run_stage
 

@@ -19,8 +19,8 @@ from telegram_assistant.domain.understanding import Usage
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.names import INDEXING, TAGGING
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.postgres.models import ModelUsage
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, POSTED, SYSTEM, WEATHER, Desk, post
 
 pytestmark = pytest.mark.integration

@@ -13,9 +13,8 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.digest_schedule import Schedule, next_after
 from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
 from telegram_assistant.jobs.digest_delivery import Delivery
-from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digests import DigestJob, Limits
-from telegram_assistant.jobs.role import open_desk
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
@@ -26,7 +25,7 @@ Town = Any  # of the conftest.py above, which cannot be imported
 
 @pytest.fixture
 def desk(services: Services, lexicon: Lexicon) -> DigestDesk:
-    return open_desk(services, lexicon=lexicon)
+    return open_desk(services.settings, services.database, services.clock, lexicon=lexicon)
 
 
 @pytest.fixture

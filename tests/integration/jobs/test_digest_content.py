@@ -16,10 +16,9 @@ from telegram_assistant.domain.digests import MOST_TOPICS, Content, Language, Wi
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Answer, Passage, Sentence, Usage
 from telegram_assistant.errors import Retry
-from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digest_writing import Evidence
 from telegram_assistant.jobs.digests import LEASE, Limits
-from telegram_assistant.jobs.role import open_desk
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from tests.integration.search.archive import NEWS, POSTED, SPORT
@@ -60,7 +59,9 @@ class Model:
 
 @pytest.fixture
 def with_model(services: Services, lexicon: Lexicon) -> Callable[..., DigestDesk]:
-    return lambda model: open_desk(services, lexicon=lexicon, answerer=model)
+    return lambda model: open_desk(
+        services.settings, services.database, services.clock, lexicon=lexicon, answerer=model
+    )
 
 
 def every_sentence_is_backed(content: Content, texts: dict[Any, str]) -> int:
@@ -135,7 +136,7 @@ async def test_reach_and_interest_decide_the_order(town: Town, build: Build, ser
         async def weights(self, *_: Any) -> dict[str, float]:
             return {"Шторм": 1.0}
 
-    liking = open_desk(services, interests=Likes())
+    liking = open_desk(services.settings, services.database, services.clock, interests=Likes())
     assert "шторма" in (await build(Wish(name="x"), desk=liking)).stories[0].sentences[0].text
 
 
@@ -316,7 +317,7 @@ async def test_words_of_deleted_posts_go_where_that_is_the_rule(
     issue = await press.newest(digest)
     assert (await press.desk.show(issue)).content.stories[0].sentences[0].text
     strict = replace(services, settings=services.settings.model_copy(update={"retention_deleted": "redact"}))
-    shown = await open_desk(strict, lexicon=lexicon).show(issue)
+    shown = await open_desk(strict.settings, strict.database, strict.clock, lexicon=lexicon).show(issue)
     assert [one.text for one in shown.content.stories[0].sentences] == ["", ""]
     assert len(shown.corrections) == 1
 

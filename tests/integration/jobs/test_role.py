@@ -16,9 +16,9 @@ from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.errors import Fatal
 from telegram_assistant.health import Health
 from telegram_assistant.jobs import TRENDS
-from telegram_assistant.jobs.role import start_jobs
 from telegram_assistant.progress import Steps
-from telegram_assistant.runtime import Runtime
+from telegram_assistant.wiring.jobs import start_jobs
+from telegram_assistant.wiring.runtime import Runtime
 
 pytestmark = pytest.mark.integration
 

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import Search
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_search
 
 
 @pytest.fixture

@@ -28,13 +28,13 @@ from telegram_assistant.domain.saved_search import Alert, DeliveryState, SavedSe
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import ALERTS_LOCK, alerts_told
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.alerts import ATTEMPTS, Alerts, secret_owner
-from telegram_assistant.search.role import open_alerts
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.search_alerts import SearchAlerts
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_alerts
 from tests.integration.search.archive import POSTED, SPORT, SYSTEM, Archive
 
 pytestmark = pytest.mark.integration

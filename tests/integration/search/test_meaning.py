@@ -25,14 +25,14 @@ from telegram_assistant.index.graph import PostNode
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.ask import NOT_IN_YOUR_CHANNELS, Asking
 from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.neighbours import Neighbourhood
-from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM, Archive
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.demo import Demo
+from telegram_assistant.wiring.demo import Demo
 from telegram_simulator.generate import DEMO_EDITION, demo_world
 from telegram_simulator.world import World
 

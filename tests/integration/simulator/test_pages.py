@@ -22,7 +22,7 @@ from telethon.sessions import StringSession
 
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.config import Settings
-from telegram_assistant.demo import Demo, pages_in, with_telegram
+from telegram_assistant.wiring.demo import Demo, pages_in, with_telegram
 from telegram_simulator.archive import Archive
 from telegram_simulator.generate import demo_world
 from telegram_simulator.life import Life

@@ -21,7 +21,6 @@ from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.indexing import Indexes
 from telegram_assistant.stages.search_entry import TextIndex
@@ -31,6 +30,7 @@ from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.redis import open_redis
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import Desk
 from tests.integration.stages.site import Site
 

@@ -28,7 +28,6 @@ from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_VISION_ANALYZED, stream
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.dead_letters import DeadLetters
@@ -39,6 +38,7 @@ from telegram_assistant.stores.postgres.models import ModelUsage
 from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pictures import Pictures
 from telegram_assistant.stores.postgres.steps import Steps
+from telegram_assistant.wiring.runtime import utc_now
 
 CHANNEL = 77
 SYSTEM = UUID(SYSTEM_TENANT)

@@ -21,12 +21,12 @@ from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, ALBUMS_PARSED, MEDIA_SETTLED
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.album_summary import AlbumSummaries
 from telegram_assistant.stages.index_entry import ALBUM
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stores.redis import open_redis
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, Desk, analyzed, drawing, events_of, photo
 from tests.integration.stages.loop import eventually
 

@@ -22,10 +22,10 @@ from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.text import Link
 from telegram_assistant.errors import Retry, Skip
 from telegram_assistant.names import POSTS_PARSED
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
 from telegram_assistant.stages.tagging import Tagging, tag_posts
 from telegram_assistant.stores.postgres.interests import Interests
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, events_of, post
 from tests.integration.stages.site import article
 

@@ -19,8 +19,6 @@ from telegram_assistant.language.documents import VERSION, WORDS_ONLY
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import INDEXING, POSTS_DELETED, POSTS_PARSED
-from telegram_assistant.runtime import utc_now
-from telegram_assistant.search.role import open_search
 from telegram_assistant.search.service import Search
 from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.indexing import Indexes, index_posts, unindex_posts
@@ -28,6 +26,8 @@ from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.search_upkeep import SearchUpkeep
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_search
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, drawing, photo, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -36,7 +36,6 @@ from telegram_assistant.names import (
     VISION_ANALYSIS,
     album_state,
 )
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages import groups, reconciler
 from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items
 from telegram_assistant.stages.album_summary import AlbumSummaries
@@ -48,6 +47,7 @@ from telegram_assistant.stages.tag_persistence import TAGS
 from telegram_assistant.stages.vision_analysis import VISION
 from telegram_assistant.stores.postgres.enrichment import Enrichment
 from telegram_assistant.stores.postgres.upkeep import Upkeep
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, WEATHER, Desk, analyzed, drawing, events_of, photo, post
 from tests.integration.stages.loop import eventually, run_stage
 

@@ -10,9 +10,9 @@ import pytest
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.indexing import Indexes
 from telegram_assistant.stages.reindexing import Reindexing
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

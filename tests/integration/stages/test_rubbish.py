@@ -23,9 +23,9 @@ from telegram_assistant.domain.events import PostEnriched, PostParsed, Trigger
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.metrics import AI_RUBBISH
 from telegram_assistant.names import POSTS_ENRICHED, POSTS_PARSED
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.indexing import Indexes, index_posts
 from telegram_assistant.stages.tagging import Tagging, tag_posts
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.ai.conftest import KEY, FakeOpenAi, NoEyes, listening
 from tests.integration.stages.desk import SYSTEM, Desk, post
 from tests.integration.stages.loop import eventually

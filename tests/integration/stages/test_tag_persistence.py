@@ -11,9 +11,9 @@ from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import PostParsed, PostTagged, Trigger
 from telegram_assistant.domain.understanding import Entity, EntityKind
 from telegram_assistant.names import POSTS_PARSED
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.tag_persistence import TAGS, save_tags
 from telegram_assistant.stages.tagging import tags_hash
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, WEATHER, Desk, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -14,9 +14,9 @@ from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Tagged, Usage
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED, POSTS_RETAG
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tagging import Tagging, ask_retag, retag_posts, tag_posts, tags_hash
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import (
     FOOTBALL,
     WEATHER,

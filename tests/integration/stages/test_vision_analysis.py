@@ -21,8 +21,8 @@ from telegram_assistant.domain.post import Media, MediaKind, Post
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.stages.vision_analysis import VISION, Vision, analyse_posts
+from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, clouds, drawing, events_of, photo, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -17,9 +17,9 @@ from telegram_assistant.config import Settings
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.index.neo4j_graph import Neo4jGraph
 from telegram_assistant.index.qdrant_vectors import QdrantVectors
-from telegram_assistant.stages.models import models_config
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.redis import check_redis, open_redis
+from telegram_assistant.wiring.models import models_config
 from tests.integration.tls.authority import Trust, tls_door
 
 pytestmark = pytest.mark.integration

@@ -12,12 +12,12 @@ from redis.asyncio import Redis
 
 from telegram_assistant.api.services import Services
 from telegram_assistant.errors import Retry
-from telegram_assistant.runtime import utc_now
 from telegram_assistant.search.alerts import Alerts
-from telegram_assistant.search.role import open_alerts
 from telegram_assistant.search.saved import Hooks
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.runtime import utc_now
+from telegram_assistant.wiring.search import open_alerts
 
 pytestmark = pytest.mark.integration
 

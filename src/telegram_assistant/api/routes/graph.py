@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from telegram_assistant.api.auth import CallerDep, ServicesDep
 from telegram_assistant.api.models.search import FoundPostOut
 from telegram_assistant.api.problems import not_found
-from telegram_assistant.search.role import owners_for
+from telegram_assistant.domain.access import owners_for
 from telegram_assistant.search.walking import Node, NodeKind, Place, Walking
 from telegram_assistant.stores.postgres.graph_posts import GraphPosts
 from telegram_assistant.stores.postgres.search import SearchDocuments

@@ -22,6 +22,7 @@ from telegram_assistant.bus.pressure import Pressure
 from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Handler, Stage
 from telegram_assistant.bus.supervisor import Job, Task
+from telegram_assistant.config import Settings
 from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
 from telegram_assistant.crawl.fetcher import Fetcher, Limits, user_agent
 from telegram_assistant.crawl.reader import open_reader
@@ -30,9 +31,9 @@ from telegram_assistant.crawl.rules_file import load_rules
 from telegram_assistant.domain.page import PageReader
 from telegram_assistant.domain.urls import NOBODY, Allowance
 from telegram_assistant.freshness import Rule
+from telegram_assistant.index.vectors import Model
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.relay import Relay
-from telegram_assistant.ingest.role import open_media_store, open_saver
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
@@ -58,7 +59,6 @@ from telegram_assistant.names import (
     TAGGING,
     VISION_ANALYSIS,
 )
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stages import EVENTS, groups
 from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.album_summary import AlbumSummaries
@@ -66,7 +66,6 @@ from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_c
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.index_upkeep import IndexUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
-from telegram_assistant.stages.models import model_budget, models_config, open_graph, open_vectors, place_of_indexes
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reconciler import Reconciler
 from telegram_assistant.stages.reembedding import Reembedding
@@ -87,6 +86,9 @@ from telegram_assistant.stores.postgres.pictures import Pictures
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.steps import Steps
 from telegram_assistant.stores.postgres.upkeep import Upkeep
+from telegram_assistant.wiring.ingest import open_media_store, open_saver
+from telegram_assistant.wiring.models import model_budget, models_config, open_graph, open_vectors, place_of_indexes
+from telegram_assistant.wiring.runtime import Runtime
 
 STAND_BY_SECONDS = 5.0
 REEMBED_TTL = 300.0
@@ -341,3 +343,27 @@ def _stages(handlers: Mapping[str, Mapping[str, Handler]]) -> list[Stage]:
         Stage(name=name, handlers=found, batch=slow.get(name, 100), concurrency=one_at_a_time.get(name, 2))
         for name, found in handlers.items()
     ]
+
+
+def open_indexes(runtime: Runtime) -> Indexes:
+    """As the worker has them, without what looks at pictures: what was seen stands in the tables."""
+    database, settings = runtime.database, runtime.settings
+    budget = model_budget(settings, database, runtime.clock)
+    models = build_models(models_config(settings), LocalVision(None, nsfw=False), budget)
+    runtime.stack.push_async_callback(models.close)
+    embedder = models.cached(ModelResults(database)).embedder
+    vectors, graph = open_vectors(settings, runtime.folder.path), open_graph(settings, runtime.folder.path)
+    runtime.stack.push_async_callback(vectors.close)
+    runtime.stack.push_async_callback(graph.close)
+    entries = EntryReader(Materials(database), Enrichments(database), Pages(database), SeenWords(Pictures(database)))
+    texts = TextIndex(SearchDocuments(database), Lexicon(Inflection()))
+    return Indexes(vectors, graph, texts, embedder, entries, runtime.clock)
+
+
+async def configured_model(settings: Settings) -> Model:
+    """What makes the vectors, by the settings."""
+    models = build_models(models_config(settings), LocalVision(None, nsfw=False))
+    try:
+        return Model(str(models.embedder.identity), models.embedder.size)
+    finally:
+        await models.close()

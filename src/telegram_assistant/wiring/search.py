@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
-from uuid import UUID
 
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.access import owners_for
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
@@ -69,8 +68,3 @@ def open_alerts(
         redis,
         Lock(redis, ALERTS_LOCK, owner, ttl=LOCK_TTL, monotonic=asyncio.get_running_loop().time),
     )
-
-
-def owners_for(tenant_id: UUID) -> list[UUID]:
-    """Public channels are in the indexes of the system, private ones in those of their tenant."""
-    return list(dict.fromkeys((UUID(SYSTEM_TENANT), tenant_id)))

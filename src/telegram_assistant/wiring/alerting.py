@@ -22,7 +22,6 @@ from telegram_assistant.domain.urls import Allowance
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.names import ALERTING_LOCK
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.postgres.alert_channels import AlertChannels, AlertDeliveries
 from telegram_assistant.stores.postgres.notices import Notices
@@ -30,6 +29,7 @@ from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.runtime import Runtime
 
 PATIENCE = 180.0  # seconds without a round after which alerts count as stuck
 AGENT = f"telegram-assistant/{__version__}"

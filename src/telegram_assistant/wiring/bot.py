@@ -29,15 +29,14 @@ from telegram_assistant.config import Settings
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.ingest.lock import Lock
-from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.interests import Advisor
-from telegram_assistant.jobs.role import open_desk
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from telegram_assistant.stores.postgres.telegram_alerts import TelegramAlerts
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.wiring.runtime import Runtime
 
 WEBHOOK_PATH = "/bot/webhook"
 PATIENCE = 120.0
@@ -109,7 +108,7 @@ def _desk(services: Services, delivery: Delivery, digests: DigestDesk | None) ->
         digests=DigestShelf(
             Digests(services.database),
             DigestIssues(services.database),
-            digests or open_desk(services, interests=advisor),
+            digests or open_desk(services.settings, services.database, services.clock, interests=advisor),
         ),
         advisor=advisor,
     )

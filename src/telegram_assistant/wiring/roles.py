@@ -7,18 +7,18 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from telegram_assistant.api.role import build_services, start_api
 from telegram_assistant.collector import calm_collector
 from telegram_assistant.config import Settings
-from telegram_assistant.demo_role import join_demo, start_demo
 from telegram_assistant.health import health_app, listen, serve
-from telegram_assistant.ingest.role import start_ingest
 from telegram_assistant.presence import Presence
 from telegram_assistant.progress import Steps
-from telegram_assistant.runtime import Runtime, inherit_engines, start_runtime
 from telegram_assistant.signals import first_of, stop_signals
-from telegram_assistant.stages.role import start_worker
 from telegram_assistant.stores.postgres.upkeep import Upkeep
+from telegram_assistant.wiring.api import build_services, start_api
+from telegram_assistant.wiring.demo import join_demo, start_demo
+from telegram_assistant.wiring.ingest import start_ingest
+from telegram_assistant.wiring.runtime import Runtime, inherit_engines, start_runtime
+from telegram_assistant.wiring.worker import start_worker
 
 WATCH_PATIENCE = 60.0  # seconds: a look takes some at worst
 
@@ -126,7 +126,7 @@ async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors:
         with steps.step("API and pages"):
             services = await start_api(runtime, doors.api, doors.address(), pipeline)
     if roles.bot and (settings.telegram_bot_token or not roles.ingest):
-        from telegram_assistant.bot.role import start_bot  # noqa: PLC0415 - its library takes seconds to load
+        from telegram_assistant.wiring.bot import start_bot  # noqa: PLC0415 - its library takes seconds to load
 
         with steps.step("Bot"):
             await start_bot(runtime, services or build_services(runtime, None))

@@ -14,7 +14,6 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.config import Settings, TelegramServer
 from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
 from telegram_assistant.domain.modes import ModeOverride
-from telegram_assistant.domain.polling import PollingRules
 from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
 from telegram_assistant.freshness import Freshness
@@ -35,7 +34,7 @@ from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.ingest.media_upkeep import MediaUpkeep
 from telegram_assistant.ingest.odd_rows import OddRows
 from telegram_assistant.ingest.parser import ChannelParser
-from telegram_assistant.ingest.polling import Capacity, Polling, unlimited
+from telegram_assistant.ingest.polling import Capacity, Polling, polling_rules, unlimited
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.requests import Fulfilment
 from telegram_assistant.ingest.saver import Saver
@@ -45,7 +44,6 @@ from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.ingest.visits import LONGEST_POSTPONEMENT, RETRY_DEAD, Visitor, VisitRules
 from telegram_assistant.metrics import CHANNEL_LABELS
-from telegram_assistant.runtime import Runtime
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import READER, open_client
 from telegram_assistant.stages import groups
@@ -64,6 +62,7 @@ from telegram_assistant.stores.postgres.rhythms import Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.unreadable import Unreadable
 from telegram_assistant.stores.postgres.upkeep import Upkeep
+from telegram_assistant.wiring.runtime import Runtime
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0
@@ -117,12 +116,6 @@ def _read_key(path: Path | None) -> str | None:
 def open_accounts(runtime: Runtime) -> TelegramAccounts:
     """The accounts' sessions, sealed with the configured key or with one of the data folder."""
     return TelegramAccounts(runtime.database, runtime.sealer())
-
-
-def polling_rules(settings: Settings) -> PollingRules:
-    """Who asks for fewer visits than the bound would make gets them."""
-    fixed = settings.parser_scheduler_interval_sec
-    return PollingRules(fixed=fixed, bound=max(fixed, settings.polling_bound_sec))
 
 
 def _polling(runtime: Runtime) -> Polling | None:

@@ -1,6 +1,6 @@
 """What every role and command stands on: engines (ours where none is configured), schema, clients.
 
-Together with `app.py`, which builds the roles, this is the composition root.
+Together with `roles.py`, which builds the roles, this is the composition root.
 """
 
 from __future__ import annotations

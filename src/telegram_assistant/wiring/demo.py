@@ -1,30 +1,69 @@
-"""The demo: a simulated Telegram for who has no account yet. The rest of the system knows only its address.
-
-The world is the same after a restart: it is made anew from its seed and the moment of its birth, and what happened
-since then happens again before the server opens. The pages that its posts link to are served beside it, on a port that
-is chosen at its birth, because the links have it in them. A world keeps the edition that it was born with.
-"""
+"""The demo as part of a running system: started by `tga up`, joined by the other roles and commands."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
 import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.config import Settings
+from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
+from telegram_assistant.errors import Fatal
+from telegram_assistant.jobs import TRENDS
+from telegram_assistant.language.documents import WORDS_ONLY
 from telegram_assistant.log import get_logger
+from telegram_assistant.stores.postgres.channels import Channels
+from telegram_assistant.stores.postgres.jobs import JobRuns
+from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.trends import Trends
+from telegram_assistant.wiring.runtime import Runtime
 from telegram_simulator.archive import Archive
 from telegram_simulator.generate import DEMO_EDITION, demo_world
 from telegram_simulator.life import Life
 from telegram_simulator.pages import HOST, Pages, free_port
 from telegram_simulator.server import Simulator
 from telegram_simulator.texts import LINK_HOST
+
+
+async def start_demo(runtime: Runtime) -> None:
+    """No account is configured: a Telegram of our own, and its channels asked for as a person would."""
+    port = runtime.settings.tga_demo_pages_port
+    demo = await make_demo(runtime.folder.path / "simulator", clock=runtime.clock, pages_port=port)
+    await runtime.start_task("simulator", demo.run)
+    telegram = demo.telegram()
+    runtime.crawl_allowed = frozenset({demo.pages_address} if demo.pages_address else ())
+    runtime.settings = with_telegram(runtime.settings, telegram)
+    runtime.folder.announce(replace(runtime.running, telegram=telegram))
+    requests = Requests(runtime.database)
+    for username in demo.usernames:
+        reference = f"@{username.lower()}"
+        if await requests.get(UUID(SYSTEM_TENANT), reference) is None:
+            await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), reference)
+    visitor = Visitor(runtime.database, demo.usernames, clock=runtime.clock)
+    await runtime.start_task("demo_visitor", visitor.run)
+
+
+async def join_demo(runtime: Runtime) -> None:
+    """Read from the simulated Telegram of the `tga up` that runs on this data folder."""
+    telegram = runtime.running.telegram
+    if telegram is None:
+        raise Fatal(
+            "No Telegram account is configured: set TELEGRAM_API_ID and TELEGRAM_API_HASH, or start tga up for a demo"
+        )
+    pages = pages_in(telegram)
+    runtime.crawl_allowed = frozenset({pages} if pages else ())
+    runtime.settings = with_telegram(runtime.settings, telegram)
+
 
 API_ID = "1"
 POSTS_PER_HOUR = 180.0  # of all channels together: something new every twenty seconds
@@ -153,3 +192,66 @@ def _remember(path: Path, value: object) -> None:
     draft = path.with_suffix(".new")
     draft.write_bytes(msgspec.json.encode(value))
     draft.replace(path)
+
+
+EVERY = 2.0  # seconds between two looks at how far it is
+PATIENCE = timedelta(minutes=10)  # a post that is never indexed does not keep the visitor for ever
+KEPT = timedelta(days=365)
+
+_ON_ITS_WAY = """
+SELECT EXISTS (SELECT 1 FROM posts p LEFT JOIN search_documents d ON d.post_id = p.id
+WHERE p.posted_at < :before AND p.deleted_at IS NULL AND coalesce(d.version, :words_only) = :words_only)
+"""
+
+
+class Visitor:
+    """A supervised job that has nothing more to do after the first minutes. Every step may be repeated."""
+
+    def __init__(self, database: AsyncEngine, usernames: Sequence[str], *, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._usernames = usernames
+        self._clock = clock
+        self._came = clock()
+        self._channels = Channels(database)
+        self._asked: set[int] = set()
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        while not await self.step():
+            task.progress()
+            await asyncio.sleep(EVERY)
+        await asyncio.get_running_loop().create_future()  # a job that ends counts as failed
+
+    async def step(self) -> bool:
+        """Do what can be done now; whether all is done."""
+        waited = self._clock() - self._came > PATIENCE
+        if not waited and not (await self._history_is_there() and await self._all_is_indexed()):
+            return False
+        await self._ask_for_trends()
+        return True
+
+    async def _history_is_there(self) -> bool:
+        """As `tga backfill @name --all`, after the first visit of each."""
+        there = True
+        for username in self._usernames:
+            channel = await self._channels.by_username(username)
+            if channel is None or channel.requested_from is None:
+                there = False
+            elif channel.status == "active" and channel.requested_from > 1 and channel.id not in self._asked:
+                self._asked.add(channel.id)
+                await self._channels.ask_history(channel.id, None)
+                there = False
+        return there and not await self._channels.with_holes(limit=1)
+
+    async def _all_is_indexed(self) -> bool:
+        values = {"before": self._came, "words_only": WORDS_ONLY}
+        async with self._database.connect() as connection:
+            return not (await connection.execute(text(_ON_ITS_WAY), values)).scalar_one()
+
+    async def _ask_for_trends(self) -> None:
+        """As `tga jobs run trends`, where none were found yet."""
+        now = self._clock()
+        found = await Trends(self._database).page(UUID(SYSTEM_TENANT), since=now - KEPT, before=now, limit=1)
+        if not found:
+            await JobRuns(self._database).ask(TRENDS, now)
+            log.info("demo_asked_for_trends", after_seconds=round((now - self._came).total_seconds()))

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 
 from telegram_assistant.api.services import Services
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.digests import Issue
-from telegram_assistant.domain.models import Answerer
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import DIGESTS, Work, plans
 from telegram_assistant.jobs.digest_delivery import Delivery
-from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digest_mail import Mail, MailServer
-from telegram_assistant.jobs.digest_stories import Interests, Stories
-from telegram_assistant.jobs.digest_writing import Evidence, Writer
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.jobs.runner import LOCK_TTL, Jobs
-from telegram_assistant.language.inflection import Inflection
-from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.names import JOBS_LOCK
-from telegram_assistant.runtime import Runtime
-from telegram_assistant.search.planning import Planner
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
-from telegram_assistant.stores.postgres.digests_posts import DigestPosts
 from telegram_assistant.stores.postgres.jobs import JobRuns
-from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.wiring.runtime import Runtime
 
 PATIENCE = 120.0  # seconds without a round after which the jobs count as stuck
 
@@ -48,7 +37,7 @@ async def start_jobs(
     digests = DigestJob(
         Digests(services.database),
         DigestIssues(services.database),
-        desk or open_desk(services),
+        desk or open_desk(services.settings, services.database, services.clock),
         [Mail(MailServer.of(settings)), *deliveries],
         clock=services.clock,
         page=lambda issue: page_of(settings, issue),
@@ -66,31 +55,6 @@ def open_jobs(services: Services, work: Mapping[str, Work]) -> Jobs:
     lock = Lock(services.redis, JOBS_LOCK, settings.hostname, ttl=LOCK_TTL, monotonic=monotonic)
     table = plans(interests_minutes=settings.interests_sync_minutes)
     return Jobs(table, work, JobRuns(services.database), lock, clock=services.clock)
-
-
-def open_desk(
-    services: Services,
-    *,
-    answerer: Answerer | None = None,
-    lexicon: Lexicon | None = None,
-    inflection: Inflection | None = None,
-    interests: Interests | None = None,
-) -> DigestDesk:
-    """Without an answerer of somebody's, digests are made of the posts' own words."""
-    settings, database = services.settings, services.database
-    inflection = inflection or Inflection()
-    documents, posts = SearchDocuments(database), DigestPosts(database)
-    planner = Planner(documents, SearchPosts(database), lexicon or Lexicon(inflection))
-    patience = timedelta(seconds=2 * max(settings.polling_bound_sec, settings.parser_scheduler_interval_sec))
-    return DigestDesk(
-        Stories(posts, documents, planner, load_taxonomy(settings.ai_topics_file), patience=patience),
-        Writer(Evidence(inflection), answerer),
-        DigestIssues(database),
-        posts,
-        clock=services.clock,
-        keeps_deleted=settings.retention_deleted == "keep",
-        interests=interests,
-    )
 
 
 def page_of(settings: Settings, issue: Issue) -> str | None:
