@@ -1,7 +1,8 @@
 """The indexes may be deleted, emptied or exchanged at any moment; PostgreSQL knows which ones they should be (G10).
 
 Each index carries a mark that PostgreSQL knows too. One that differs was replaced: then all that should be in it is
-compared with what is, at once, and put in from the tables. Without that all posts are compared by turns, slowly, which
+compared with what is, at once, and put in from the tables. The marks are changed at every start and every hour, so that
+a copy of yesterday has another one. Without that all posts are compared by turns, slowly, which
 finds what was lost without a trace. A folder that another process keeps elsewhere has another mark: who has the wrong
 one stands by, because each would hold a part of the posts.
 """
@@ -34,6 +35,7 @@ BATCH = 100
 EVERY = timedelta(seconds=15)
 WAKE = 5.0  # seconds between two looks whether it is our turn
 BREATH = 0.05  # between two batches of a rebuild: new posts come first
+MARK_ANEW = timedelta(hours=1)
 ABSENT = timedelta(minutes=2)  # without a sign of who keeps the indexes: another may begin with its own
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 ADVICE = (
@@ -52,6 +54,8 @@ class IndexesState(msgspec.Struct, frozen=True):
     model: str = ""  # that made the vectors, and their size
     place: str = ""  # where they are
     seen_at: datetime = LONG_AGO
+    coming: str = ""  # the next mark of all of them: told here first, so that an end in between does no harm
+    marked_at: datetime = LONG_AGO
 
 
 class PassState(msgspec.Struct, frozen=True):
@@ -76,6 +80,7 @@ class IndexUpkeep:
     steps: Steps
     place: str  # of the embedded ones; those of servers are the same for everybody
     admitted: asyncio.Event = field(default_factory=asyncio.Event)
+    marked: bool = False  # since this process started
 
     async def run(self, task: Task) -> None:
         """A supervised job."""
@@ -133,15 +138,16 @@ class IndexUpkeep:
         state = turn.state
         found = {str(tenant): await self.indexes.vectors.mark(tenant) for tenant in await self.materials.tenants()}
         graph = await self.indexes.graph.mark()
-        changed = {
-            tenant for tenant, mark in found.items() if tenant in state.vectors and mark != state.vectors[tenant]
-        }
-        exchanged = bool(state.graph) and graph != state.graph
+        coming = {state.coming} - {""}
+        changed = {tenant for tenant, mark in found.items() if mark not in {state.vectors.get(tenant, mark), *coming}}
+        exchanged = bool(state.graph) and graph not in {state.graph, *coming}
         if changed or exchanged:
             self._refuse_another_place(turn)
         elsewhere = any(found[tenant] for tenant in changed) or (exchanged and graph is not None)
-        marked = await self._marked(state, found, changed, graph)
-        if changed or exchanged:
+        marked = await self._marked(state, found, changed, None if exchanged else graph)
+        if not (changed or exchanged):
+            marked = await self._marked_anew(marked, turn.now)
+        else:
             lost = [name for name, is_lost in (("vectors", changed), ("graph", exchanged)) if is_lost]
             await self._begin_rebuild(turn, lost, elsewhere)
         turn.state = msgspec.structs.replace(marked, place=self.place, seen_at=turn.now)
@@ -167,10 +173,24 @@ class IndexUpkeep:
             if vectors[tenant] != mark:
                 await self.indexes.vectors.open(UUID(tenant), model)
                 await self.indexes.vectors.set_mark(UUID(tenant), vectors[tenant])
-        if graph is None or state.graph not in ("", graph):
+        if graph is None:
             graph = uuid4().hex
             await self.indexes.graph.set_mark(graph)
         return msgspec.structs.replace(state, vectors=vectors, graph=graph, model=f"{model.name}, {model.size}")
+
+    async def _marked_anew(self, state: IndexesState, now: datetime) -> IndexesState:
+        """In two turns: the next mark is stored, and then put on everything."""
+        if state.coming:
+            for tenant in state.vectors:
+                if await self.indexes.vectors.mark(UUID(tenant)) not in {None, state.coming}:
+                    await self.indexes.vectors.set_mark(UUID(tenant), state.coming)
+            await self.indexes.graph.set_mark(state.coming)
+            self.marked = True
+            vectors = dict.fromkeys(state.vectors, state.coming)
+            return msgspec.structs.replace(state, vectors=vectors, graph=state.coming, coming="", marked_at=now)
+        if self.marked and now - state.marked_at < MARK_ANEW:
+            return state
+        return msgspec.structs.replace(state, coming=uuid4().hex)
 
     async def _begin_rebuild(self, turn: Turn[IndexesState], lost: list[str], elsewhere: bool) -> None:
         names = " and ".join(lost)

@@ -17,7 +17,7 @@ from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.names import INDEXING
 from telegram_assistant.stages import index_upkeep
-from telegram_assistant.stages.index_upkeep import PASS, IndexUpkeep, PassState
+from telegram_assistant.stages.index_upkeep import INDEXES, PASS, IndexesState, IndexUpkeep, PassState
 from telegram_assistant.stages.indexing import Claim, Indexes
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, post
@@ -124,6 +124,36 @@ async def test_n14_an_exchanged_index_loses_what_does_not_belong_there(indexed: 
     rest = ALL - {POSTS[1].id}
     assert await held(elsewhere) == (rest, rest)
     assert await elsewhere.restore([one.id for one in POSTS]) == 0, "and each is of the text that the post has"
+
+
+async def test_n14_a_copy_of_an_hour_ago_is_known_by_its_mark(indexed: Desk, indexes: Indexes) -> None:
+    """It was copied, the process started again and indexed more, and the copy lies where the index was."""
+    earlier = await indexes.vectors.mark(SYSTEM)
+    upkeep = kept(indexed, indexes)
+    for _ in range(3):
+        assert not await upkeep.look()
+    now = await indexes.vectors.mark(SYSTEM)
+    assert now is not None
+    assert now == await indexes.graph.mark() != earlier
+    assert not await upkeep.look()
+    assert await indexes.vectors.mark(SYSTEM) == now, "not at every look"
+    await indexes.vectors.remove(SYSTEM, [POSTS[2].id])
+    await indexes.vectors.set_mark(SYSTEM, earlier or "")
+    assert await upkeep.look()
+    assert "vectors were replaced" in (await upkeep.report())["error"]
+    for _ in range(5):
+        await upkeep.look()
+    assert await held(indexes) == (ALL, ALL)
+
+
+async def test_an_end_while_the_marks_are_changed_is_no_exchange(indexed: Desk, indexes: Indexes) -> None:
+    coming = (await Upkeep(indexed.database).state(INDEXES, IndexesState)).coming
+    assert coming
+    await indexes.vectors.set_mark(SYSTEM, coming)
+    upkeep = kept(indexed, indexes)
+    for _ in range(3):
+        assert not await upkeep.look()
+    assert await indexes.graph.mark() == await indexes.vectors.mark(SYSTEM)
 
 
 async def test_n14_posts_that_an_index_lost_without_a_trace_come_back(indexed: Desk, indexes: Indexes) -> None:
