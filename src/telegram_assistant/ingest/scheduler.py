@@ -189,5 +189,6 @@ def _told(outcome: Outcome, visits: int, failed: int) -> str:
     if failed:
         said.append(f"{failed} of the last {visits} visits failed")
     if outcome.dead:
-        said.append(f"given up: {outcome.dead} (`tga channels list` names them; revive or remove them)")
+        some = "; ".join(f"{name}: {error}" for name, error in outcome.given_up[:NAMED])
+        said.append(f"given up: {outcome.dead} ({some}; `tga channels list` names them; revive or remove them)")
     return "; ".join([*said, "their new posts are not captured yet; mend what the error says, they are tried again"])

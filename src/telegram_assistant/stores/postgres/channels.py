@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Row, TextClause, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
@@ -95,6 +95,7 @@ class Outcome:
     late: int  # of those: twice that time has passed
     worst: list[tuple[str, str]]  # channel and error
     longest: list[tuple[str, datetime, str | None]]  # overdue: channel, since when, error
+    given_up: list[tuple[str, str]] = field(default_factory=list)  # the last of them: channel and error
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,11 @@ class Quiet:
     last_post_at: datetime
     last_success_at: datetime | None
     last_error_at: datetime | None
+
+
+async def _with_errors(connection: AsyncConnection, statement: TextClause, limit: int) -> list[tuple[str, str]]:
+    rows = await connection.execute(statement, {"limit": limit})
+    return [(row.name, row.last_error or "unknown") for row in rows]
 
 
 def in_order(changes: str, wanted: str) -> str:
@@ -327,13 +333,16 @@ class Channels:
             "SELECT coalesce('@' || username, title) AS name, last_error FROM channels"
             " WHERE status <> 'removed' AND failures > 0 ORDER BY failures DESC, id LIMIT :limit"
         )
+        given_up = text(
+            "SELECT coalesce('@' || username, title) AS name, last_error FROM channels WHERE status = 'dead'"
+            " ORDER BY last_error_at DESC NULLS LAST, id LIMIT :limit"
+        )
         counts = await self.counts()
         async with self._database.connect() as connection:
             due = (await connection.execute(overdue, {"now": now})).one()
             bad = (await connection.execute(failing)).one()
-            named = [
-                (row.name, row.last_error or "unknown") for row in await connection.execute(worst, {"limit": shown})
-            ]
+            named = await _with_errors(connection, worst, shown)
+            gone = await _with_errors(connection, given_up, shown) if counts.get("dead") else []
             oldest = await connection.execute(longest, {"now": now, "limit": shown})
             return Outcome(
                 active=counts.get("active", 0),
@@ -343,6 +352,7 @@ class Channels:
                 overdue=due.overdue,
                 late=due.late,
                 worst=named,
+                given_up=gone,
                 longest=[(row[0], row[1], row[2]) for row in oldest],
             )
 

@@ -208,6 +208,20 @@ async def test_few_channels_that_are_due_are_no_trouble(newsroom: Newsroom) -> N
     assert (await scheduler.report_parser())["status"] == "ok"
 
 
+async def test_a_channel_that_was_given_up_is_named_with_its_error(
+    newsroom: Newsroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for channel_id in range(1, 6):
+        await newsroom.open(channel_id)
+        await newsroom.visit(channel_id, None)
+    await newsroom.execute("UPDATE channels SET status = 'dead', last_error = 'it is private now' WHERE id = 2")
+    scheduler = newsroom.scheduler(None)
+    monkeypatch.setattr(scheduler, "_began", -1e9)  # what was missed before a start is no matter any more
+    report = await scheduler.report_parser()
+    assert report["status"] == "degraded"
+    assert "given up: 1 (channel 2: it is private now" in report["error"]
+
+
 async def test_unusual_silence_is_looked_at_before_the_plan(newsroom: Newsroom) -> None:
     await newsroom.open(1, newsroom.every(5, days=5))
     polling = newsroom.polling()
