@@ -296,6 +296,7 @@ async def _start(size: Size, layout: Layout, folder: Path, stack: AsyncExitStack
             httpx.AsyncClient(
                 trust_env=False,
                 timeout=ANSWER_SECONDS,
+                limits=httpx.Limits(max_keepalive_connections=0),  # as who looks seldom: each time anew
                 headers={"Authorization": f"Bearer {await _key(database)}"},  # the API tells only admins
             )
         ),

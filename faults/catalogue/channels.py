@@ -90,6 +90,14 @@ async def unknown_time_zone(lane: Installation) -> AsyncIterator[None]:
     await _revived(lane, channel.id)
 
 
+async def odd_row(lane: Installation) -> str | None:
+    """The channel is read on with another zone, so this is a note on the health page and no trouble."""
+    for details in await lane.health():
+        for one in details.get("rows", {}).get("odd_rows", ()):
+            return f"{one['channel']}: {one['trouble']}"
+    return None
+
+
 FAULTS = (
     Fault(
         name="A channel turns private",
@@ -112,6 +120,6 @@ FAULTS = (
         mark="N7",
         scope=Scope.CHANNEL,
         broken=unknown_time_zone,
-        says="faults_|time zone|Nowhere",
+        notice=odd_row,
     ),
 )

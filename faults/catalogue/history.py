@@ -19,7 +19,7 @@ from telegram_simulator.model import Channel, Message
 HIGH_IDS = range(10_531, 10_562)
 LARGEST, EVERY = 300_000, 1_500  # ids of a channel, of which every so-manieth is left
 LONGEST_ANSWER, MOST_MEMORY = 5.0, 64 * 2**20  # seconds of a health page, and bytes, while it is audited
-BIG, SMALL, SMALL_ONES = 5_000, 250, 5  # posts, posts, channels
+BIG, SMALL, SMALL_ONES = 3_500, 150, 5  # posts, posts, channels
 GROUP, HIDDEN = 40, 25  # posts, and how many of them one account is not shown
 
 # What was deleted stays as a row: as many of them lie between two posts that are left.

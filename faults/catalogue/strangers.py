@@ -60,7 +60,7 @@ async def another_tenant(lane: Installation) -> AsyncIterator[None]:
     """The admin of another tenant changes a channel that both watch."""
     people = People(lane.database, lambda: datetime.now(UTC))
     channel = lane.telegram.channels[9]
-    tenant = await people.add_tenant(f"Other {datetime.now(UTC):%H%M%S}")
+    tenant = await people.add_tenant(f"other-{datetime.now(UTC):%H%M%S}")
     caller = system_caller(tenant)
     user = (await people.invite(caller, name="Other", role=Role.ADMIN)).user
     key = (await people.create_key(caller, name="other", role=Role.ADMIN, user_id=user.id)).token

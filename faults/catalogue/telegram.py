@@ -12,8 +12,10 @@ from faults.trial import Break, Fault, Scope
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.faults import Fault as Rule
+from telegram_simulator.model import Channel
 
 WAIT = 400.0  # seconds; Telegram never shortens one, and neither do we
+BUT_HISTORY = ("contacts.*", "channels.*", "upload.*")
 OUTAGE = "telegram"
 
 
@@ -63,6 +65,34 @@ async def _forgiven(lane: Installation) -> None:
 
 def flooded(method: str, *, seconds: float, account: bool = False) -> Break:
     return ruled(Rule("flood", method, seconds=seconds), account=account)
+
+
+@asynccontextmanager
+async def flooded_but_history(lane: Installation) -> AsyncIterator[None]:
+    """Files wait, of channels of every account, and a channel that was asked for by its name."""
+    async with ruled(*(Rule("flood", method, seconds=WAIT) for method in BUT_HISTORY))(lane):
+        for user in lane.telegram.world.users:
+            for channel in [one for one in lane.telegram.channels if user in one.members][:2]:
+                lane.telegram.post(channel, with_file=True)
+        name = await asked_for(lane)
+        yield
+    if not await lane.rows("SELECT 1 FROM channel_requests WHERE reference = :name", name=name):
+        raise RuntimeError("what was asked for is forgotten")
+
+
+async def asked_for(lane: Installation) -> str:
+    """A further channel with posts, which a person asks for."""
+    world, now = lane.telegram.world, datetime.now(UTC)
+    number = len(world.channels) + 1
+    name = f"faults_asked_{number}"
+    channel = Channel(min(world.channels) + 3_000_000 + number, 6, "Asked for", name, now - timedelta(days=9))
+    world.add_channel(channel)
+    lane.telegram.post(channel)
+    await lane.change(
+        "INSERT INTO channel_requests (tenant_id, user_id, reference) SELECT tenant_id, id, :name FROM users LIMIT 1",
+        name=name,
+    )
+    return name
 
 
 def refused(message: str, code: int) -> Break:
@@ -124,7 +154,7 @@ FAULTS = (
         name="All accounts must wait for every method but history",
         mark="N3",
         scope=Scope.SYSTEM,
-        broken=ruled(*(Rule("flood", m, seconds=WAIT) for m in ("contacts.*", "channels.*", "upload.*"))),
+        broken=flooded_but_history,
         says="flood|wait",
     ),
     Fault(
