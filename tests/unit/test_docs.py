@@ -109,7 +109,10 @@ def complaint(line: str) -> str | None:
         if word not in command.commands:
             return f"there is no `{word}`"
         command = command.commands[word]
-    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    known = command.make_context(
+        "tga", [], resilient_parsing=True
+    ).command.params  # a command is loaded when it is called
+    options = {option for parameter in known for option in (*parameter.opts, *parameter.secondary_opts)}
     unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in options | {"--help"}]
     return f"there is no option {unknown[0]}" if unknown else None
 

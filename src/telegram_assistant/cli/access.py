@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from telegram_assistant.access.erase import Eraser
 from telegram_assistant.access.people import People, system_caller
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.config import Settings
@@ -21,13 +19,8 @@ from telegram_assistant.domain.storage import MOST_QUOTA_MB
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.users import Tenant, User
-from telegram_assistant.wiring.ingest import open_media_store
-from telegram_assistant.wiring.models import open_graph, open_vectors
 from telegram_assistant.wiring.runtime import Runtime, utc_now
 
-tenants = typer.Typer(no_args_is_help=True, help="Groups of people; each sees what it watches, and nothing else.")
-users = typer.Typer(no_args_is_help=True, help="The people of a tenant.")
-keys = typer.Typer(no_args_is_help=True, help="API keys.")
 console = Console()
 
 Name = Annotated[str, typer.Argument(help="Name of the tenant.", metavar="NAME")]
@@ -36,10 +29,7 @@ InTenant = Annotated[str, typer.Option("--tenant", help="Name of the tenant.", m
 Admin = Annotated[bool, typer.Option("--admin", help="With the rights of an admin.")]
 
 
-@tenants.command("add", epilog="Example: tga tenants add newsroom")
 def add_tenant(name: Name) -> None:
-    """Make a tenant. `tga users add` lets its first admin in."""
-
     async def work(runtime: Runtime) -> None:
         people = People(runtime.database, runtime.clock)
         if await people.tenant(name) is not None:
@@ -50,10 +40,7 @@ def add_tenant(name: Name) -> None:
     with_runtime(work)
 
 
-@tenants.command("list", epilog="Example: tga tenants list")
 def list_tenants() -> None:
-    """Show the tenants, and how many people and channels each has."""
-
     async def work(runtime: Runtime) -> None:
         table = Table("tenant", "people", "channels", "since")
         for tenant in await People(runtime.database, runtime.clock).tenants():
@@ -63,18 +50,16 @@ def list_tenants() -> None:
     with_runtime(work)
 
 
-@tenants.command("quota", epilog="Example: tga tenants quota newsroom 5000; tga tenants quota newsroom default")
 def set_quota(
     name: Name, megabytes: Annotated[str, typer.Argument(help="MB, 0 for none, or default.", metavar="MB")]
 ) -> None:
-    """Limit the room of a tenant's files and pages. Beyond it no files are downloaded; posts always are."""
     given = None if megabytes == "default" else int(megabytes) if megabytes.isascii() and megabytes.isdecimal() else -1
     if given is not None and not 0 <= given <= MOST_QUOTA_MB:
         raise Fatal(f"say how many megabytes (0 for no quota), or default; not {megabytes[:40]}")
 
     async def work(runtime: Runtime) -> None:
         storage = Storage(runtime.database, default_mb=runtime.settings.storage_quota_mb)
-        tenant = await _tenant(People(runtime.database, runtime.clock), name)
+        tenant = await find_tenant(People(runtime.database, runtime.clock), name)
         await storage.set_quota(tenant.id, given)
         quota = await storage.quota(tenant.id)
         if quota is None or not quota.megabytes:
@@ -88,51 +73,12 @@ def set_quota(
     with_runtime(work)
 
 
-@tenants.command("erase", epilog="Example: tga tenants erase newsroom")
-def erase_tenant(
-    name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")] = False
-) -> None:
-    """Remove a tenant from every store: people, keys, private channels, posts, files, indexes, logs.
-
-    Public channels that nobody else watches go too. This cannot be undone. With the embedded indexes stop `tga up`
-    first. Log files and backups are yours to clear.
-    """
-
-    async def work(runtime: Runtime) -> None:
-        tenant = await _tenant(People(runtime.database, runtime.clock), name)
-        async with AsyncExitStack() as stack:
-            eraser = _eraser(runtime, stack)
-            found = await eraser.foresee(tenant.id)
-            console.print(
-                f"{tenant.name}: {len(found.users)} users, {len(found.channels)} channels that nobody else watches,"
-                f" {found.posts} posts"
-            )
-            if not yes and typer.prompt("Type the name of the tenant to erase it") != tenant.name:
-                raise Fatal("That is another name: nothing was erased")
-            erased = await eraser.erase(tenant.id)
-            console.print(f"Erased: {erased.posts} posts, {erased.files} files, and everything else of {tenant.name}")
-
-    with_runtime(work)
-
-
-def _eraser(runtime: Runtime, stack: AsyncExitStack) -> Eraser:
-    vectors = open_vectors(runtime.settings, runtime.folder.path)
-    stack.push_async_callback(vectors.close)
-    graph = open_graph(runtime.settings, runtime.folder.path)
-    stack.push_async_callback(graph.close)
-    media = open_media_store(runtime)
-    return Eraser(runtime.database, runtime.redis, vectors=vectors, graph=graph, media=media, clock=runtime.clock)
-
-
-@users.command("add", epilog='Example: tga users add "Anna Petrova" --admin --tenant newsroom')
 def add_user(
     name: Annotated[str, typer.Argument(help="How the person is called.", metavar="NAME")],
     admin: Admin = False,
     email: Annotated[str | None, typer.Option(help="E-mail address, to find the person by.", metavar="ADDRESS")] = None,
     tenant: InTenant = "system",
 ) -> None:
-    """Let somebody in: prints a link, good once and for a day, to choose a login and a password."""
-
     async def work(people: People, caller: Caller, settings: Settings) -> None:
         role = Role.ADMIN if admin else Role.MEMBER
         invitation = await people.invite(caller, name=name, role=role, email=email)
@@ -141,10 +87,7 @@ def add_user(
     _within(tenant, work)
 
 
-@users.command("list", epilog="Example: tga users list --tenant newsroom")
 def list_users(tenant: InTenant = "system") -> None:
-    """Show the people of a tenant."""
-
     async def work(people: People, caller: Caller, _: Settings) -> None:
         table = Table("name", "login", "e-mail", "role", "state", "since")
         for user in await people.users(caller, limit=1000):
@@ -156,14 +99,11 @@ def list_users(tenant: InTenant = "system") -> None:
     _within(tenant, work)
 
 
-@users.command("disable", epilog="Example: tga users disable anna; tga users disable anna --enable lets her in again")
 def disable_user(
     user: Who,
     tenant: InTenant = "system",
     enable: Annotated[bool, typer.Option("--enable", help="Let the user in again.")] = False,
 ) -> None:
-    """Keep somebody out: sessions and keys stop at once. The last admin stays."""
-
     async def work(people: People, caller: Caller, _: Settings) -> None:
         found = await _user(people, caller, user)
         await (people.enable if enable else people.disable)(caller, found.id)
@@ -172,13 +112,11 @@ def disable_user(
     _within(tenant, work)
 
 
-@users.command("role", epilog="Example: tga users role anna admin")
 def change_role(
     user: Who,
     role: Annotated[str, typer.Argument(help="admin or member", metavar="admin|member")],
     tenant: InTenant = "system",
 ) -> None:
-    """Say whether somebody manages the tenant's people. The last admin stays one."""
     if role not in {Role.ADMIN, Role.MEMBER}:
         raise Fatal(f"say admin or member, not {role}")
 
@@ -190,10 +128,7 @@ def change_role(
     _within(tenant, work)
 
 
-@users.command("link", epilog="Example: tga users link anna")
 def make_link(user: Who, tenant: InTenant = "system") -> None:
-    """Print a link to set a password, the first or another: good once, for a day, in place of the one before."""
-
     async def work(people: People, caller: Caller, settings: Settings) -> None:
         found = await _user(people, caller, user)
         invitation = await people.link(caller, found.id)
@@ -203,7 +138,6 @@ def make_link(user: Who, tenant: InTenant = "system") -> None:
     _within(tenant, work)
 
 
-@keys.command("create", epilog='Example: tga keys create anna "nightly export" --days 90')
 def create_key(
     user: Who,
     name: Annotated[str, typer.Argument(help="What the key is for.", metavar="NAME")],
@@ -211,8 +145,6 @@ def create_key(
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it ends; without: never.")] = None,
     tenant: InTenant = "system",
 ) -> None:
-    """Make an API key for a user, and print it, this once. It never has more rights than the user."""
-
     async def work(people: People, caller: Caller, _: Settings) -> None:
         found = await _user(people, caller, user)
         role = Role.ADMIN if admin else Role.MEMBER
@@ -224,10 +156,7 @@ def create_key(
     _within(tenant, work)
 
 
-@keys.command("list", epilog="Example: tga keys list --tenant newsroom")
 def list_keys(tenant: InTenant = "system") -> None:
-    """Show the keys of a tenant; the secret itself is not kept."""
-
     async def work(people: People, caller: Caller, _: Settings) -> None:
         table = Table(Column("key", no_wrap=True), "name", "user", "role", "last used", "ends")
         for key in await people.keys(caller, limit=1000):
@@ -238,12 +167,10 @@ def list_keys(tenant: InTenant = "system") -> None:
     _within(tenant, work)
 
 
-@keys.command("revoke", epilog="Example: tga keys revoke tga_x7k2m9pq")
 def revoke_key(
     key: Annotated[str, typer.Argument(help="Its beginning, as `tga keys list` shows it.", metavar="KEY")],
     tenant: InTenant = "system",
 ) -> None:
-    """End a key at once."""
     prefix = key.removeprefix("tga_").partition("_")[0]
 
     async def work(people: People, caller: Caller, _: Settings) -> None:
@@ -262,12 +189,12 @@ def _within(tenant: str, work: Callable[[People, Caller, Settings], Awaitable[No
 
     async def with_people(runtime: Runtime) -> None:
         people = People(runtime.database, runtime.clock)
-        await work(people, system_caller(await _tenant(people, tenant)), runtime.settings)
+        await work(people, system_caller(await find_tenant(people, tenant)), runtime.settings)
 
     with_runtime(with_people)
 
 
-async def _tenant(people: People, name: str) -> Tenant:
+async def find_tenant(people: People, name: str) -> Tenant:
     found = await people.tenant(name)
     if found is None:
         raise Fatal(f"There is no tenant {name}: tga tenants list shows them")

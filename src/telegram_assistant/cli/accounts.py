@@ -19,7 +19,6 @@ from telegram_assistant.source.telegram_login import login_by_phone, login_by_qr
 from telegram_assistant.wiring.ingest import login_client, open_accounts
 from telegram_assistant.wiring.runtime import Runtime
 
-app = typer.Typer(no_args_is_help=True, help="The Telegram accounts that read.")
 console = Console()
 
 
@@ -28,7 +27,6 @@ def login(
         str | None, typer.Option(help="Log in with a code sent to this number instead of a QR code.", metavar="+PHONE")
     ] = None,
 ) -> None:
-    """Add a Telegram account: scan a QR code with your phone, or get a code. Several accounts share the work."""
     if load_settings().demo:
         raise Fatal(
             "Telegram wants to know which application logs in: get TELEGRAM_API_ID and TELEGRAM_API_HASH from"
@@ -49,10 +47,7 @@ def login(
     with_runtime(work)
 
 
-@app.command("list", epilog="Example: tga accounts list")
 def list_() -> None:
-    """Show the accounts, how they are, and until when Telegram makes them wait."""
-
     async def work(runtime: Runtime) -> None:
         table = Table("id", "name", "state", "waits", "error")
         for account in await open_accounts(runtime).all():
@@ -68,10 +63,7 @@ def list_() -> None:
     with_runtime(work)
 
 
-@app.command(epilog="Example: tga accounts remove 0b9c0b5e-2f0d-5c3a-8d7e-51f3c6a4e922")
 def remove(account: Annotated[str, typer.Argument(help="Id, as `tga accounts list` shows it.", metavar="ID")]) -> None:
-    """Forget an account and its session. Its channels are read by the others."""
-
     async def work(runtime: Runtime) -> None:
         if not await open_accounts(runtime).remove(account):
             raise Fatal(f"There is no account {account}: tga accounts list shows them")

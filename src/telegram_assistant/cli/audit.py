@@ -23,8 +23,6 @@ from telegram_assistant.wiring.runtime import Runtime
 
 
 def audit(channel: Reference) -> None:
-    """Read a sample of a channel's known ids again, compare them with what is stored, and repair what differs."""
-
     async def work(runtime: Runtime) -> None:
         found = await find(Channels(runtime.database), channel)
         # Only one process may use an account, and one that captures has it.

@@ -29,7 +29,6 @@ console = Console()
 def backup(
     file: Annotated[Path, typer.Argument(help="Where to write it; must not exist yet.", metavar="FILE")],
 ) -> None:
-    """Write database, media and keys into one file, while everything runs. Keep it as safe as a password."""
     settings = _settings()
 
     async def main() -> Manifest:
@@ -47,7 +46,6 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="Written by tga backup.", metavar="FILE")],
 ) -> None:
-    """Bring a backup back, into an empty data folder and an empty database; then: tga reindex."""
     settings = _settings()
     steps = Steps(console)
     with ArchiveReader(file) as archive:
@@ -69,7 +67,6 @@ def restore(
 
 
 def migrate() -> None:
-    """Bring the database to the schema of this version, before its processes start. Starting one does the same."""
     settings = load_settings()
     configure_logging(json=settings.log_format == "json", level="WARNING")
     if settings.database_url is None:

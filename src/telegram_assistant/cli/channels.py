@@ -33,18 +33,15 @@ WAIT_SECONDS = 20.0
 PATIENCE_SECONDS = 60.0
 POLL_SECONDS = 0.3
 
-app = typer.Typer(no_args_is_help=True, help="The channels that are watched.")
 console = Console()
 
 Reference = Annotated[str, typer.Argument(help="@name, a t.me link, or an id", metavar="CHANNEL")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@app.command(epilog="Example: tga channels add @durov https://t.me/telegram")
 def add(
     channels: Annotated[list[str], typer.Argument(help="@name, a t.me link, or an id", metavar="CHANNEL...")],
 ) -> None:
-    """Watch channels."""
     for reference in channels:
         _reference(reference)
 
@@ -79,10 +76,7 @@ def _not_added(reference: str, error: str) -> str:
     return f"{reference}: not added, {error}. {SENTENCES[advice]}"
 
 
-@app.command("list", epilog="Example: tga channels list --json")
 def list_(as_json: AsJson = False) -> None:
-    """Show every channel with its coverage, its errors, and the wishes that are still open."""
-
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         found = [(channel, await channels.ledger(channel.id)) for channel in await channels.all()]
@@ -124,10 +118,7 @@ def list_(as_json: AsJson = False) -> None:
     with_runtime(work)
 
 
-@app.command(epilog="Example: tga channels remove @durov")
 def remove(channel: Reference) -> None:
-    """Stop watching a channel; what was captured stays."""
-
     async def work(runtime: Runtime) -> None:
         dropped = await Requests(runtime.database).drop(UUID(SYSTEM_TENANT), _reference(channel))
         channels = Channels(runtime.database)
@@ -141,10 +132,7 @@ def remove(channel: Reference) -> None:
     with_runtime(work)
 
 
-@app.command(epilog="Example: tga channels revive @durov")
 def revive(channel: Reference) -> None:
-    """Try a channel again that was given up (state `dead`), or watch a removed one again."""
-
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         found = await find(channels, channel)
@@ -156,16 +144,10 @@ def revive(channel: Reference) -> None:
     with_runtime(work)
 
 
-@app.command(
-    epilog="Example: tga channels priority @durov 10",
-    context_settings={"ignore_unknown_options": True},  # -5 is a value, not an option
-)
 def priority(
     channel: Reference,
     value: Annotated[int, typer.Argument(min=-1000, max=1000, help="Higher is visited first; 0 is usual.")],
 ) -> None:
-    """Say how important a channel is: what is due is visited in this order, and a higher one more often."""
-
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         found = await find(channels, channel)
@@ -178,9 +160,7 @@ def priority(
     with_runtime(work)
 
 
-@app.command(epilog="Example: tga channels comments @durov on")
 def comments(channel: Reference, switch: Annotated[str, typer.Argument(help="on or off", metavar="on|off")]) -> None:
-    """Read the comments under a channel's posts too, or stop doing so."""
     if switch not in {"on", "off"}:
         raise Fatal(f"say on or off, not {switch}")
 
@@ -197,8 +177,6 @@ def comments(channel: Reference, switch: Annotated[str, typer.Argument(help="on 
 
 
 def parse(channel: Reference) -> None:
-    """Visit a channel now, and wait for the outcome."""
-
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         before = await find(channels, channel)
@@ -227,8 +205,6 @@ def parse(channel: Reference) -> None:
 
 
 def ledger(channel: Reference, as_json: AsJson = False) -> None:
-    """Show what is known of every message id of a channel: captured, empty, unknown, hidden or not requested."""
-
     async def work(runtime: Runtime) -> None:
         channels = Channels(runtime.database)
         found = await find(channels, channel)
@@ -276,7 +252,6 @@ def backfill(
     since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="From this day on (UTC).")] = None,
     everything: Annotated[bool, typer.Option("--all", help="The whole history.")] = False,
 ) -> None:
-    """Ask for older history, and watch it arrive. It may be interrupted: the running assistant goes on with it."""
     if (since is None) == (not everything):
         raise Fatal("say either --since 2024-01-01 or --all")
 

@@ -20,7 +20,6 @@ from telegram_assistant.wiring.runtime import Runtime
 
 SHOWN = 80
 
-app = typer.Typer(no_args_is_help=True, help="Events that a stage could not handle.")
 console = Console()
 
 MOST = 10_000
@@ -34,13 +33,11 @@ All = Annotated[bool, typer.Option("--all", help="Every letter, or every one of 
 OfStage = Annotated[str | None, typer.Option("--stage", help="Only letters of this stage.")]
 
 
-@app.command("list", epilog="Example: tga dead-letters list --stage tagging")
 def list_(
     stage: OfStage = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many, newest first.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show what waits here, newest first."""
     _known(stage)
     letters = with_runtime(lambda runtime: DeadLetters(runtime.database).find(stage=stage, limit=limit))
     if as_json:
@@ -58,11 +55,9 @@ def list_(
     console.print(table)
 
 
-@app.command(epilog="Example: tga dead-letters show 17")
 def show(
     letter: Annotated[int, typer.Argument(help="Number from tga dead-letters list", metavar="ID", min=1, max=LARGEST)],
 ) -> None:
-    """Show one whole: reason, traceback, trace and content."""
     found = with_runtime(lambda runtime: DeadLetters(runtime.database).find(ids=[letter]))
     if not found:
         raise Fatal(f"there is no dead letter {letter}; see: tga dead-letters list")
@@ -73,9 +68,7 @@ def show(
         typer.echo(traceback)
 
 
-@app.command(epilog="Examples: tga dead-letters replay 17 18; tga dead-letters replay --all --stage tagging")
 def replay(ids: Ids = None, every: All = False, stage: OfStage = None) -> None:
-    """Try again, from the stage where it failed and only there."""
     _known(stage)
 
     async def work(runtime: Runtime) -> int:
@@ -89,9 +82,7 @@ def replay(ids: Ids = None, every: All = False, stage: OfStage = None) -> None:
     console.print(f"{with_runtime(work)} replayed.")
 
 
-@app.command(epilog="Example: tga dead-letters drop 17")
 def drop(ids: Ids = None, every: All = False, stage: OfStage = None) -> None:
-    """Forget for good."""
     _known(stage)
 
     async def work(runtime: Runtime) -> int:

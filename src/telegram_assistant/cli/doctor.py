@@ -21,7 +21,6 @@ COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False) -> None:
-    """Look at engines, schema, clock, disk, permissions, accounts, ports and indexes. Nothing is started or changed."""
     found = examine()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in found], ensure_ascii=False, indent=2))

@@ -22,8 +22,6 @@ console = Console()
 
 
 def explain_channel(channel: Reference, as_json: AsJson = False) -> None:
-    """Say when a channel is looked at next, and why then."""
-
     async def work(runtime: Runtime) -> None:
         found = await find(Channels(runtime.database), channel)
         habit = await Rhythms(runtime.database).habit(found.id, since=runtime.clock() - LEARN_FROM)

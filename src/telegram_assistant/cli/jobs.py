@@ -22,14 +22,10 @@ from telegram_assistant.wiring.runtime import Runtime
 SHOWN = 100
 POLL = 0.3  # seconds
 
-app = typer.Typer(no_args_is_help=True, help="Periodic jobs: digests, trends, interests, storage.")
 console = Console()
 
 
-@app.command("list", epilog="Example: tga jobs list --json")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
-    """Show every job: when it is due, and how its last run went."""
-
     async def work(runtime: Runtime) -> list[tuple[Plan, str, Run | None]]:
         latest = await JobRuns(runtime.database).latest()
         now = runtime.clock()
@@ -49,13 +45,10 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inste
     console.print(table)
 
 
-@app.command(epilog="Example: tga jobs run trends")
 def run(
     job: Annotated[str, typer.Argument(help="Name from tga jobs list", metavar="NAME")],
     wait: Annotated[float, typer.Option(help="Seconds to wait for the end; 0: do not wait.")] = 600,
 ) -> None:
-    """Have a job run now, by the process that runs the jobs (tga up or tga api)."""
-
     async def work(runtime: Runtime) -> Run | None:
         names = [plan.name for plan in _table(runtime)]
         if job not in names:

@@ -11,7 +11,6 @@ from telegram_assistant.mcp_server.client import ApiClient
 
 
 def mcp() -> None:
-    """Serve search, ask, post and digest to an assistant, over standard input and output (MCP)."""
     settings = load_settings()
     configure_logging(json=settings.log_format == "json", level="WARNING")
     asyncio.run(_serve(settings))

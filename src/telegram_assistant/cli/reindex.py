@@ -21,8 +21,6 @@ def reindex(
         bool, typer.Option(help="Only put in what is missing or different; off: drop the indexes first.")
     ] = True,
 ) -> None:
-    """Make the vectors, the graph and the full-text index anew from the database. Posts stay where they are."""
-
     async def work(runtime: Runtime) -> int:
         from telegram_assistant.stages.reindexing import Reindexing  # noqa: PLC0415 - all models
         from telegram_assistant.wiring.worker import open_indexes  # noqa: PLC0415 - all models

@@ -22,8 +22,6 @@ References = Annotated[
 
 
 def retag(posts: References) -> None:
-    """Have posts tagged again as they are now; their tags follow in a moment, and the indexes after them."""
-
     async def work(runtime: Runtime) -> int:
         from telegram_assistant.stages.tagging import ask_retag  # noqa: PLC0415 - the stages, which no other command needs
 

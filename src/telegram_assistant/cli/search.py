@@ -54,7 +54,6 @@ def search(
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find posts by words and by meaning."""
     sort = Sort.NEWEST if newest else Sort.BEST
 
     async def work(runtime: Runtime) -> Results:
@@ -81,8 +80,6 @@ def ask(
     question: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="May have filters, as a query.")],
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question from the posts, each sentence with its sources."""
-
     async def work(runtime: Runtime) -> Answered:
         async with _tools(runtime) as tools:
             asking = Asking(tools.search, tools.models.answerer)

@@ -38,7 +38,6 @@ def simulate(
     ] = None,
     keys: Annotated[Path | None, typer.Option(help="Folder for the public key and the sessions.")] = None,
 ) -> None:
-    """Run a simulated Telegram that speaks MTProto, and print how to connect to it."""
     try:
         book = load_faults(faults) if faults else []
     except ValueError as exc:

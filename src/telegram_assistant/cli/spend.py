@@ -46,7 +46,6 @@ def spend(
     days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="Days to show, and to estimate by.")] = 7,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show the tokens and the cost of remote models by day, today's limit, and an estimate of what still waits."""
     found = with_runtime(lambda runtime: _spent(runtime, days))
     if as_json:
         typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))

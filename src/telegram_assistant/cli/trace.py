@@ -27,7 +27,6 @@ Reference = Annotated[str, typer.Argument(help="A link like https://t.me/durov/4
 def trace(
     post: Reference, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
 ) -> None:
-    """Show each step of a post, from its capture to the indexes, with its time."""
     steps = with_runtime(lambda runtime: _steps(runtime, post))
     began = steps[0].at
     if as_json:

@@ -32,7 +32,6 @@ def trends(
     now: Annotated[bool, typer.Option("--now", help="Look at the last 24 hours first.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Show what rises against its own past: who told of it first, and how it spread."""
     tenant_id = UUID(SYSTEM_TENANT)
 
     async def work(runtime: Runtime) -> list[FoundTrend]:

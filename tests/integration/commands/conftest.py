@@ -68,7 +68,7 @@ def tga(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: 
     async def run(*arguments: str) -> Printed:
         result = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment)
         if isinstance(result.exception, AssistantError):
-            return Printed(result.exit_code, str(result.exception))  # cli.run prints it
+            return Printed(result.exit_code, str(result.exception))  # cli.main.run prints it
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Printed(result.exit_code, result.output)

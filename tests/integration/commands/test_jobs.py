@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from typer.testing import CliRunner
 
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.cli.jobs import app
+from telegram_assistant.cli.main import app
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import plans
 from telegram_assistant.jobs.runner import Jobs
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 
 
 async def run(environment: dict[str, str], *arguments: str) -> tuple[str, BaseException | None]:
-    result = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment)
+    result = await asyncio.to_thread(CliRunner().invoke, app, ["jobs", *arguments], env=environment)
     return " ".join(result.output.split()), result.exception
 
 
