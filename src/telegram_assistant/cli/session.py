@@ -10,8 +10,10 @@ from typing import TypeVar
 from rich.console import Console
 
 from telegram_assistant.config import Settings, load_settings
+from telegram_assistant.errors import Fatal
 from telegram_assistant.log import configure_logging
 from telegram_assistant.progress import Steps
+from telegram_assistant.stores.outage import is_outage
 from telegram_assistant.wiring.runtime import Runtime, start_runtime
 
 T = TypeVar("T")
@@ -19,8 +21,15 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def opened(settings: Settings, steps: Steps) -> AsyncIterator[Runtime]:
-    async with AsyncExitStack() as stack:
-        yield await start_runtime(settings, steps, stack, join=True)
+    """An engine that stops meanwhile is one line for a person, not a traceback."""
+    try:
+        async with AsyncExitStack() as stack:
+            yield await start_runtime(settings, steps, stack, join=True)
+    except Exception as exc:
+        if not is_outage(exc):
+            raise
+        reason = str(getattr(exc, "orig", None) or exc).partition("\n")[0]
+        raise Fatal(f"an engine stopped or refuses ({reason}): look with tga doctor, and try again") from exc
 
 
 def with_runtime(work: Callable[[Runtime], Awaitable[T]]) -> T:
