@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,11 @@ class Module:
         self.path = path
         self.name = path.relative_to(SOURCE).as_posix()  # telegram_assistant/bus/supervisor.py
         self.text = path.read_text(encoding="utf-8")
-        self.tree = ast.parse(self.text, self.name)
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Parsed when a test asks for it: each test process collects this file, one runs it."""
+        return ast.parse(self.text, self.name)
 
     def nodes(self) -> Iterator[ast.AST]:
         return ast.walk(self.tree)
