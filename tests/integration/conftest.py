@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -15,6 +16,7 @@ from argon2 import PasswordHasher
 from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.datastructures import State
 
 from telegram_assistant.access.passwords import Passwords
 from telegram_assistant.access.service import Access
@@ -120,6 +122,18 @@ async def town(archive: Archive) -> Town:
     return made
 
 
+@cache
+def signer() -> Signer:
+    """Made once: its key is slow to derive, on purpose."""
+    return Signer("of a test")
+
+
+@cache
+def plain_settings() -> Settings:
+    """Read once: 118 fields from four places."""
+    return Settings()
+
+
 @pytest.fixture
 async def services(database: AsyncEngine, redis: Redis, lexicon: Lexicon, tmp_path: Path) -> AsyncIterator[Services]:
     """Searches by words alone; the graph is Ladybug in a folder, empty."""
@@ -132,13 +146,13 @@ async def services(database: AsyncEngine, redis: Redis, lexicon: Lexicon, tmp_pa
         stack.push_async_callback(graph.close)
         search = open_search(database, clock=utc_now, lexicon=lexicon)
         yield Services(
-            settings=Settings(tga_data_dir=tmp_path),
+            settings=plain_settings().model_copy(update={"tga_data_dir": tmp_path}),
             database=database,
             redis=redis,
             clock=utc_now,
             health=Health(Supervisor(), demo=False),
             access=Access(database, redis, utc_now, passwords=Passwords(QUICK)),
-            signer=Signer("of a test"),
+            signer=signer(),
             search=search,
             asking=Asking(search, models.answerer),
             graph=graph,
@@ -146,10 +160,25 @@ async def services(database: AsyncEngine, redis: Redis, lexicon: Lexicon, tmp_pa
         )
 
 
+@pytest.fixture(scope="session")
+def app_of() -> Callable[[Services], FastAPI]:
+    """The app is built once: its routes, middleware and compiled templates know nothing of the test that asks them."""
+    built: list[FastAPI] = []
+
+    def make(services: Services) -> FastAPI:
+        if not built:
+            built.append(make_app(services))
+        app = built[0]
+        app.state = State({"services": services, "pages": app.state.pages})
+        return app
+
+    return make
+
+
 @pytest.fixture
-async def app(services: Services) -> AsyncIterator[FastAPI]:
+async def app(services: Services, app_of: Callable[[Services], FastAPI]) -> AsyncIterator[FastAPI]:
     """As the `api` role makes it, without what runs beside it."""
-    made = make_app(services)
+    made = app_of(services)
     made.state.thumbnails = Thumbnails(services.media)
     yield made
     await made.state.thumbnails.close()

@@ -11,7 +11,6 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.api.app import make_app
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.trends import DAY
 from telegram_assistant.jobs.trends import find_trends
@@ -25,9 +24,9 @@ Clients = Callable[..., httpx.AsyncClient]
 
 
 @pytest.fixture
-def app(services: Services) -> FastAPI:
+def app(services: Services, app_of: Callable[[Services], FastAPI]) -> FastAPI:
     """It is five minutes after the midnight of these tests."""
-    return make_app(replace(services, clock=lambda: NOW + timedelta(minutes=5)))
+    return app_of(replace(services, clock=lambda: NOW + timedelta(minutes=5)))
 
 
 @pytest.fixture
