@@ -10,14 +10,27 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import BigInteger, Column, DateTime, Float, Integer, LargeBinary, Table, Text, insert, select, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    insert,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.dialects.postgresql import UUID as UUID_COLUMN
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.stores.postgres.database import TENANT_ROLE, as_tenant
-from telegram_assistant.stores.postgres.schema import metadata
+from tests.integration.schema import read_schema
 
 pytestmark = pytest.mark.integration
 
@@ -50,17 +63,19 @@ MADE_UP: dict[type, Any] = {
 class World:
     """Rows of two tenants, and who of them may see which."""
 
+    schema: MetaData
     ids: dict[str, UUID] = field(default_factory=dict)
     users: dict[str, UUID] = field(default_factory=dict)
     channels: dict[str, int] = field(default_factory=dict)
     seen_by: dict[str, dict[tuple[Any, ...], frozenset[str]]] = field(default_factory=lambda: defaultdict(dict))
 
-    async def add(self, connection: AsyncConnection, table: Table, seers: frozenset[str], **values: Any) -> Any:
+    async def add(self, connection: AsyncConnection, into: str, seers: frozenset[str], **values: Any) -> Any:
         """Insert a row with made-up values where it needs more than is given; its first key comes back."""
+        table = self.schema.tables[into]
         needed = {column.name: make_up(column) for column in table.columns if is_needed(column)}
         statement = insert(table).values({**needed, **values}).returning(*table.primary_key.columns)
         key = tuple((await connection.execute(statement)).one())
-        self.seen_by[table.name][key] = seers
+        self.seen_by[into][key] = seers
         return key[0]
 
 
@@ -76,13 +91,12 @@ def make_up(column: Column[Any]) -> Any:
 
 @pytest.fixture
 async def world(database: AsyncEngine) -> World:
-    world = World()
-    tables = metadata.tables
+    world = World(await read_schema(database))
     async with database.begin() as connection:
         for name in ("ann", "bob"):
             seer = frozenset({name})
-            world.ids[name] = await world.add(connection, tables["tenants"], seer, name=name)
-            world.users[name] = await world.add(connection, tables["users"], seer, tenant_id=world.ids[name])
+            world.ids[name] = await world.add(connection, "tenants", seer, name=name)
+            world.users[name] = await world.add(connection, "users", seer, tenant_id=world.ids[name])
         ann, bob = world.ids["ann"], world.ids["bob"]
         for title, owner, seers in (
             ("of both", None, {"ann", "bob"}),
@@ -98,7 +112,7 @@ async def world(database: AsyncEngine) -> World:
         for name in ("ann", "bob"):
             await add_tenants_rows(world, connection, name)
         for name in PRIVATE_TO_THE_SYSTEM:
-            await world.add(connection, tables[name], NOBODY)
+            await world.add(connection, name, NOBODY)
     return world
 
 
@@ -106,17 +120,17 @@ async def add_channel(
     world: World, connection: AsyncConnection, title: str, owner: UUID | None, seers: frozenset[str]
 ) -> None:
     """A channel with one row in every table that hangs on channels, posts and media."""
-    tables = metadata.tables
-    channel = await world.add(connection, tables["channels"], seers, tenant_id=owner, title=title)
+    tables = world.schema.tables
+    channel = await world.add(connection, "channels", seers, tenant_id=owner, title=title)
     world.channels[title] = channel
     for name in seers:
         await subscribe(world, connection, name, channel)
     keys: dict[str, Any] = {"channels": channel}
     for name in ("media_objects", "posts", "media_groups", "web_pages"):
-        keys[name] = await world.add(connection, tables[name], seers, **referring(tables[name], keys))
-    for table in metadata.sorted_tables:
+        keys[name] = await world.add(connection, name, seers, **referring(tables[name], keys))
+    for table in world.schema.sorted_tables:
         if table.name not in keys and "tenant_id" not in table.columns and referring(table, keys):
-            await world.add(connection, table, seers, **referring(table, keys))
+            await world.add(connection, table.name, seers, **referring(table, keys))
 
 
 def referring(table: Table, keys: dict[str, Any]) -> dict[str, Any]:
@@ -127,17 +141,17 @@ def referring(table: Table, keys: dict[str, Any]) -> dict[str, Any]:
 
 async def subscribe(world: World, connection: AsyncConnection, name: str, channel: int) -> None:
     row = {"tenant_id": world.ids[name], "user_id": world.users[name], "channel_id": channel}
-    await world.add(connection, metadata.tables["subscriptions"], frozenset({name}), **row)
+    await world.add(connection, "subscriptions", frozenset({name}), **row)
 
 
 async def add_tenants_rows(world: World, connection: AsyncConnection, name: str) -> None:
     keys: dict[str, Any] = {"tenants": world.ids[name], "users": world.users[name]}
     keys["channels"] = next(key[0] for key, seers in world.seen_by["channels"].items() if name in seers)
     keys["posts"] = next(key[0] for key, seers in world.seen_by["posts"].items() if name in seers)
-    for table in metadata.sorted_tables:
+    for table in world.schema.sorted_tables:
         others = {"users", "channels", "subscriptions", *PRIVATE_TO_THE_SYSTEM}
         if "tenant_id" in table.columns and table.name not in others:
-            keys[table.name] = await world.add(connection, table, frozenset({name}), **referring(table, keys))
+            keys[table.name] = await world.add(connection, table.name, frozenset({name}), **referring(table, keys))
 
 
 async def visible(connection: AsyncConnection, table: Table) -> set[tuple[Any, ...]]:
@@ -145,13 +159,13 @@ async def visible(connection: AsyncConnection, table: Table) -> set[tuple[Any, .
 
 
 def test_every_table_is_covered(world: World) -> None:
-    assert set(world.seen_by) == set(metadata.tables), "say in this file who sees the rows of a new table"
+    assert set(world.seen_by) == set(world.schema.tables), "say in this file who sees the rows of a new table"
 
 
 @pytest.mark.parametrize("name", ["ann", "bob"])
 async def test_a_tenant_sees_its_own_rows_only(database: AsyncEngine, world: World, name: str) -> None:
     async with as_tenant(database, world.ids[name]) as connection:
-        for table in metadata.sorted_tables:
+        for table in world.schema.sorted_tables:
             rows = world.seen_by[table.name]
             own = {key for key, seers in rows.items() if name in seers}
             assert len(own) < len(rows), f"nothing to hide in {table.name}"
@@ -163,14 +177,14 @@ async def test_without_a_tenant_nothing_shows(database: AsyncEngine, world: Worl
     assert world.ids
     async with database.begin() as connection:
         await connection.execute(text(f"SET LOCAL ROLE {TENANT_ROLE}"))
-        for table in metadata.sorted_tables:
+        for table in world.schema.sorted_tables:
             assert await visible(connection, table) == set(), table.name
 
 
 async def test_an_unknown_tenant_sees_nothing(database: AsyncEngine, world: World) -> None:
     assert world.ids
     async with as_tenant(database, uuid4()) as connection:
-        for table in metadata.sorted_tables:
+        for table in world.schema.sorted_tables:
             assert await visible(connection, table) == set(), table.name
 
 
@@ -184,20 +198,22 @@ async def test_the_role_ends_with_its_transaction(database: AsyncEngine, world: 
             None,
             "",
         )
-        assert len(await visible(connection, metadata.tables["tenants"])) == 3
+        assert len(await visible(connection, world.schema.tables["tenants"])) == 3
 
 
-async def attempt(database: AsyncEngine, tenant: UUID, table: str, **values: Any) -> None:
+async def attempt(database: AsyncEngine, world: World, tenant: UUID, table: str, **values: Any) -> None:
     async with as_tenant(database, tenant) as connection:
-        await connection.execute(insert(metadata.tables[table]).values(values))
+        await connection.execute(insert(world.schema.tables[table]).values(values))
 
 
 async def test_a_tenant_subscribes_its_own_user(database: AsyncEngine, world: World) -> None:
     ann, channel = world.ids["ann"], world.channels["of nobody"]
-    await attempt(database, ann, "subscriptions", tenant_id=ann, user_id=world.users["ann"], channel_id=channel)
+    await attempt(database, world, ann, "subscriptions", tenant_id=ann, user_id=world.users["ann"], channel_id=channel)
     async with as_tenant(database, ann) as connection:
-        assert (channel,) in await visible(connection, metadata.tables["channels"])
-    await attempt(database, ann, "channel_requests", tenant_id=ann, user_id=world.users["ann"], reference="@durov")
+        assert (channel,) in await visible(connection, world.schema.tables["channels"])
+    await attempt(
+        database, world, ann, "channel_requests", tenant_id=ann, user_id=world.users["ann"], reference="@durov"
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,9 +224,9 @@ async def test_a_tenant_subscribes_its_own_user(database: AsyncEngine, world: Wo
 async def test_a_tenant_cannot_write_for_another(database: AsyncEngine, world: World, tenant: str, user: str) -> None:
     row = {"tenant_id": world.ids[tenant], "user_id": world.users[user]}
     with pytest.raises(DBAPIError, match="row-level security"):
-        await attempt(database, world.ids["ann"], "subscriptions", **row, channel_id=world.channels["of nobody"])
+        await attempt(database, world, world.ids["ann"], "subscriptions", **row, channel_id=world.channels["of nobody"])
     with pytest.raises(DBAPIError, match="row-level security"):
-        await attempt(database, world.ids["ann"], "channel_requests", **row, reference="@durov")
+        await attempt(database, world, world.ids["ann"], "channel_requests", **row, reference="@durov")
 
 
 async def test_a_tenant_cannot_hand_its_rows_to_another(database: AsyncEngine, world: World) -> None:
@@ -226,13 +242,13 @@ async def test_a_tenant_deletes_only_its_own(database: AsyncEngine, world: World
         await connection.execute(text("DELETE FROM subscriptions"))
         await connection.execute(text("DELETE FROM channel_requests"))
     async with as_tenant(database, world.ids["bob"]) as connection:
-        assert len(await visible(connection, metadata.tables["subscriptions"])) == 3
-        assert len(await visible(connection, metadata.tables["channel_requests"])) == 1
+        assert len(await visible(connection, world.schema.tables["subscriptions"])) == 3
+        assert len(await visible(connection, world.schema.tables["channel_requests"])) == 1
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM {}", "TRUNCATE {} CASCADE", "INSERT INTO {} DEFAULT VALUES"])
 async def test_a_tenant_writes_nowhere_else(database: AsyncEngine, world: World, statement: str) -> None:
-    for table in sorted(set(metadata.tables) - {"subscriptions", "channel_requests"}):
+    for table in sorted(set(world.schema.tables) - {"subscriptions", "channel_requests"}):
         with pytest.raises(DBAPIError, match="permission denied"):
             async with as_tenant(database, world.ids["ann"]) as connection:
                 await connection.execute(text(statement.format(table)))

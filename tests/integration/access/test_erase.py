@@ -27,8 +27,8 @@ from telegram_assistant.index.graph import PostNode
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.schema import metadata
 from telegram_assistant.wiring.runtime import utc_now
+from tests.integration.schema import read_schema
 from tests.integration.test_tenants import PRIVATE_TO_THE_SYSTEM, World, add_channel, add_tenants_rows
 
 pytestmark = pytest.mark.integration
@@ -64,7 +64,7 @@ class Everything:
     database: AsyncEngine
     redis: Redis
     folder: Path
-    world: World = field(default_factory=World)
+    world: World
     posts: dict[str, UUID] = field(default_factory=dict)
     albums: dict[str, UUID] = field(default_factory=dict)
 
@@ -95,20 +95,19 @@ class Everything:
             return list(result) if result.returns_rows else []
 
     async def fill(self) -> None:
-        tables = metadata.tables
         async with self.database.begin() as connection:
             for name in ("ann", "bob"):
                 seer = frozenset({name})
-                self.world.ids[name] = await self.world.add(connection, tables["tenants"], seer, name=name)
+                self.world.ids[name] = await self.world.add(connection, "tenants", seer, name=name)
                 of = {"tenant_id": self.world.ids[name]}
-                self.world.users[name] = await self.world.add(connection, tables["users"], seer, **of)
+                self.world.users[name] = await self.world.add(connection, "users", seer, **of)
             for title, seers in CHANNELS.items():
                 owner = self.world.ids[title.rsplit(maxsplit=1)[-1]] if title.startswith("private") else None
                 await add_channel(self.world, connection, title, owner, frozenset(seers))
             for name in ("ann", "bob"):
                 await add_tenants_rows(self.world, connection, name)
             for name in PRIVATE_TO_THE_SYSTEM:
-                await self.world.add(connection, tables[name], frozenset())
+                await self.world.add(connection, name, frozenset())
         for title, channel in self.world.channels.items():
             [(self.posts[title],)] = await self.run("SELECT id FROM posts WHERE channel_id = :id", id=channel)
             [(self.albums[title],)] = await self.run("SELECT id FROM media_groups WHERE channel_id = :id", id=channel)
@@ -223,14 +222,14 @@ class Everything:
 
     async def in_tables(self) -> str:
         found = []
-        for table in metadata.tables:
+        for table in self.world.schema.tables:
             found += await self.run(f"SELECT to_jsonb(t)::text FROM {table} t")  # noqa: S608 - names of our tables
         return str(found)
 
 
 @pytest.fixture
 async def everything(database: AsyncEngine, redis: Redis, folder: Path) -> AsyncIterator[Everything]:
-    made = Everything(database, redis, folder)
+    made = Everything(database, redis, folder, World(await read_schema(database)))
     await made.fill()
     yield made
     await made.vectors.close()
@@ -253,7 +252,7 @@ async def test_nothing_stays_in_postgres_and_nothing_else_goes(everything: Every
     assert (erased.users, erased.channels, erased.posts) == (1, 2, 2)
     after = await everything.in_tables()
     assert [one for one in gone(everything) if one in after] == []
-    for table in metadata.sorted_tables:
+    for table in everything.world.schema.sorted_tables:
         if table.name in COUNTED_ANEW:
             continue
         rows = {

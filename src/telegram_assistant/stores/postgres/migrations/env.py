@@ -2,13 +2,6 @@
 
 from alembic import context
 
-from telegram_assistant.stores.postgres.schema import metadata
-
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=metadata,
-    compare_type=True,
-    compare_server_default=False,
-)
+context.configure(connection=context.config.attributes["connection"])
 with context.begin_transaction():
     context.run_migrations()
