@@ -26,7 +26,7 @@ from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.intervals import Intervals
+from telegram_assistant.stores.postgres.rhythms import Intervals
 
 CHANNELS = 4  # as many as are visited at once
 POSTS = 2500  # of each

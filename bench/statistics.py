@@ -14,7 +14,7 @@ from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.intervals import Intervals
+from telegram_assistant.stores.postgres.rhythms import Intervals
 
 START = datetime(2026, 1, 14, 12, tzinfo=UTC)  # a Wednesday at noon
 CHANNELS = 10_000

@@ -33,8 +33,7 @@ from telegram_assistant.metrics import CHANNEL_LABELS, REGISTRY
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.intervals import Intervals
-from telegram_assistant.stores.postgres.rhythms import Rhythms
+from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 from telegram_assistant.stores.sealed import Sealer
 
 NOW = datetime(2026, 1, 14, 12, tzinfo=UTC)  # a Wednesday at noon, when silence is strange

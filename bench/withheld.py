@@ -31,7 +31,7 @@ from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
-from telegram_assistant.stores.postgres.intervals import Intervals
+from telegram_assistant.stores.postgres.rhythms import Intervals
 from telegram_simulator.clock import Clock
 from telegram_simulator.faults import Fault
 from telegram_simulator.generate import build_world

@@ -31,7 +31,7 @@ from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.migrate import migrate
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.stores.redis import open_redis
 from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.faults import Fault

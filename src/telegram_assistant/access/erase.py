@@ -20,9 +20,9 @@ from telegram_assistant.errors import Fatal, Retry, Skip
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.audit_log import AuditLog
 from telegram_assistant.stores.postgres.erasing import Belongings, Erasing
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.users import AuditLog
 
 AT_ONCE = 500
 

@@ -14,10 +14,8 @@ from telegram_assistant.access.logins import parse_email, parse_name, parse_tena
 from telegram_assistant.access.tokens import digest, new_key, new_token
 from telegram_assistant.domain.access import SYSTEM_USER, Caller, Role, Via
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.audit_log import AuditEntry, AuditLog
-from telegram_assistant.stores.postgres.keys import ApiKey, Keys
-from telegram_assistant.stores.postgres.sessions import Links
-from telegram_assistant.stores.postgres.users import Tenant, User, Users
+from telegram_assistant.stores.postgres.credentials import ApiKey, Keys, Links
+from telegram_assistant.stores.postgres.users import AuditEntry, AuditLog, Tenant, User, Users
 
 LINK_LASTS = timedelta(hours=24)
 MOST_KEYS = 100  # of one user

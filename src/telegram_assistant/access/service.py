@@ -20,10 +20,8 @@ from telegram_assistant.access.tokens import digest, is_token, key_prefix, new_t
 from telegram_assistant.domain.access import SYSTEM_TENANT, Caller, Role, Via
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.stores.postgres.audit_log import AuditLog
-from telegram_assistant.stores.postgres.keys import Keys
-from telegram_assistant.stores.postgres.sessions import Link, Links, NewSession, Sessions
-from telegram_assistant.stores.postgres.users import Users
+from telegram_assistant.stores.postgres.credentials import Keys, Link, Links, NewSession, Sessions
+from telegram_assistant.stores.postgres.users import AuditLog, Users
 
 WRONG = "Wrong name or password"
 SPENT = "This link was used already, or is too old: ask for a new one"

@@ -17,12 +17,16 @@ from telegram_assistant.domain.zones import zone_of
 from telegram_assistant.ingest.explaining import Explained, explain_next
 from telegram_assistant.ingest.polling import LEARN_FROM
 from telegram_assistant.stores.postgres.budgets import Budgets, Refused
-from telegram_assistant.stores.postgres.channel_settings import ChannelSettings
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.intervals import Intervals
-from telegram_assistant.stores.postgres.requests import Request, Requests
-from telegram_assistant.stores.postgres.rhythms import Rhythms
-from telegram_assistant.stores.postgres.watched import Known, Watched, WatchedChannels
+from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
+from telegram_assistant.stores.postgres.watched_channels import (
+    ChannelSettings,
+    Known,
+    Request,
+    Requests,
+    Watched,
+    WatchedChannels,
+)
 
 RHYTHM_WEEKS = 8
 MOST_REQUESTS = 50  # open wishes of a tenant: each costs a question to Telegram, which limits those hardest

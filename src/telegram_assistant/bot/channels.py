@@ -19,7 +19,7 @@ from telegram_assistant.bot.words import href, lines, paragraphs, shortened
 from telegram_assistant.domain.access import Right
 from telegram_assistant.domain.channel import bare_id, marked_id
 from telegram_assistant.domain.results import Sort
-from telegram_assistant.stores.postgres.watched import Watched
+from telegram_assistant.stores.postgres.watched_channels import Watched
 
 PER_PAGE = 8
 MOST_PAGES = 1_000

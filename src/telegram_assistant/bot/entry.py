@@ -19,7 +19,7 @@ from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Retry
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.postgres.watched import WatchedChannels
+from telegram_assistant.stores.postgres.watched_channels import WatchedChannels
 
 COMMANDS = (  # SPEC 8: the names are fixed
     "start",

@@ -28,7 +28,7 @@ from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.trends import Trends
 from telegram_assistant.stores.postgres.trends_values import FoundTrend
 from telegram_assistant.stores.postgres.users import Users
-from telegram_assistant.stores.postgres.watched import WatchedChannels
+from telegram_assistant.stores.postgres.watched_channels import WatchedChannels
 
 MOST_TRENDS = 10
 TREND_DAYS = timedelta(days=2)

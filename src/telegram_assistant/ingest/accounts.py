@@ -23,9 +23,8 @@ from telegram_assistant.ingest.reader import AccountSource, ChannelReader, Searc
 from telegram_assistant.ingest.roster import Roster
 from telegram_assistant.ingest.seats import READING, RESOLVING, REST_SECONDS, Opener, Seat, is_stale_hash
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.accounts import TelegramAccounts
+from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
-from telegram_assistant.stores.postgres.leases import AccountLeases
 
 SYSTEM = UUID(SYSTEM_TENANT)
 MOVE_AFTER = 30.0  # a shorter flood is cheaper than asking for the username with another account

@@ -15,7 +15,7 @@ from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import ChannelInfo, ReadElsewhere, SourceError
 from telegram_assistant.ingest.visits import everything
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.requests import Request, Requests
+from telegram_assistant.stores.postgres.watched_channels import Request, Requests
 
 HOLD = timedelta(minutes=2)
 IDLE_SECONDS = 1.0

@@ -21,8 +21,15 @@ from telegram_assistant.ingest.identity import shown
 from telegram_assistant.ingest.seats import Connection, Opener, Seat, verdict
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ACCOUNTS, ACCOUNTS_HELD
-from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts, session_digest
-from telegram_assistant.stores.postgres.leases import ACCOUNT, SESSION, AccountLeases, Held
+from telegram_assistant.stores.postgres.accounts import (
+    ACCOUNT,
+    SESSION,
+    Account,
+    AccountLeases,
+    Held,
+    TelegramAccounts,
+    session_digest,
+)
 
 REREAD_SECONDS = 5.0
 GIVEN_AGAIN_SECONDS = 10.0

@@ -26,7 +26,7 @@ from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import LATE_POSTS
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED
-from telegram_assistant.stores.postgres import albums, audits, channel_ledger, outbox, posts
+from telegram_assistant.stores.postgres import audits, outbox, posts
 from telegram_assistant.stores.postgres.database import after_deadlock, raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection, State, Stored
 
@@ -156,7 +156,7 @@ class Saver:
         if reading.told and any(post.posted_at > now + AHEAD for post in reading.posts):
             raise Reject("it is dated more than a day ahead, and a channel is read from its newest date on")
         async with raw_transaction(self._database) as connection:
-            channel = await channel_ledger.lock_channel(connection, reading.channel_id)
+            channel = await posts.lock_channel(connection, reading.channel_id)
             if channel is None:
                 raise Skip(f"channel {reading.channel_id} is not watched any more")
             changes = compare(reading, await self._stored(connection, reading, channel.coverage))
@@ -173,7 +173,7 @@ class Saver:
             top = newest_id if reading.reached_end else newest_id + MAX_ITEMS
             whole = await self._albums(connection, changes, seen, top, now)
             mirrored = len(saved.deleted) if self._retention == "mirror" else 0
-            await channel_ledger.record_reading(
+            await posts.record_reading(
                 connection,
                 reading.channel_id,
                 coverage=coverage,
@@ -272,7 +272,7 @@ class Saver:
             post.grouped_id for post in (*saved.new, *saved.edited, *saved.restored) if post.grouped_id is not None
         }
         touched |= changes.groups_of_deleted
-        known = await albums.stored_albums(connection, changes.channel_id, touched)
+        known = await posts.stored_albums(connection, changes.channel_id, touched)
         waiting = [album for album in known if not album.announced]
         whole = [
             album.id
@@ -285,9 +285,9 @@ class Saver:
         saved.albums_open = sum(
             now - album.last_posted_at < SETTLE_AFTER for album in waiting if album.id not in set(whole)
         )
-        await albums.save_albums(connection, changes.channel_id, known, whole)
+        await posts.save_albums(connection, changes.channel_id, known, whole)
         if gone := touched.difference(album.grouped_id for album in known):
-            await albums.delete_albums(connection, changes.channel_id, gone)
+            await posts.delete_albums(connection, changes.channel_id, gone)
         return whole
 
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from telegram_assistant.domain.statistics import IntervalStats
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import interarrival_stats
-from telegram_assistant.stores.postgres.intervals import Intervals
+from telegram_assistant.stores.postgres.rhythms import Intervals
 
 TTL = timedelta(hours=1)
 SHOWN = 10  # channels that a line of the log names

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.unreadable import Unreadable
+from telegram_assistant.stores.postgres.audits import Unreadable
 
 log = get_logger(__name__)
 

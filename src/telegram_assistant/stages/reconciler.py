@@ -24,8 +24,8 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_LOSSES, EXAMINED, SWEPT
 from telegram_assistant.names import REDIS_MARK
-from telegram_assistant.stores.postgres import lacking
-from telegram_assistant.stores.postgres.lacking import Bounds, Looked
+from telegram_assistant.stores.postgres import outbox
+from telegram_assistant.stores.postgres.outbox import Bounds, Looked
 from telegram_assistant.stores.postgres.upkeep import Turn, Upkeep, begin_anew, read_state
 
 REDIS, RECENT, ARCHIVE = "redis", "recent", "archive"
@@ -122,7 +122,9 @@ class Reconciler:
                 return 0
             since = turn.state.at or turn.now - FIRST_LOOK
             bounds = await self._bounds(turn)
-            posts = await lacking.page(turn.connection, bounds, after=turn.state.after, since=since, limit=PAGE)
+            posts = await outbox.posts_to_check(
+                turn.connection, bounds, after=turn.state.after, since=since, limit=PAGE
+            )
             # Not beyond: what was captured later comes when it had its time, and what is held back then.
             posts = [post for post in posts if post.captured_at < bounds.before]
             await self._publish(turn, posts)
@@ -137,7 +139,7 @@ class Reconciler:
             if turn is None:
                 return False
             state, bounds = turn.state, await self._bounds(turn, hurry=bool(turn.state.hurry))
-            posts = await lacking.page(turn.connection, bounds, after=state.after, limit=PAGE)
+            posts = await outbox.posts_to_check(turn.connection, bounds, after=state.after, limit=PAGE)
             told = await self._publish(turn, posts)
             turn.state = msgspec.structs.replace(
                 state,
@@ -174,7 +176,7 @@ class Reconciler:
         if oldest is not None:
             before = min(before, datetime.fromtimestamp(oldest, UTC) - MARGIN)
         before = max(before, known.since)
-        held_back = await lacking.oldest_unpublished(turn.connection)
+        held_back = await outbox.oldest_unpublished(turn.connection)
         flows = hurry and held_back is not None and turn.now - held_back < MARGIN  # then a few are told of twice
         if held_back is not None and not flows:
             before = min(before, held_back - HELD_MARGIN)
@@ -184,7 +186,7 @@ class Reconciler:
         looked = list(posts)
         EXAMINED.inc(len(looked))
         missing = [post for post in looked if post.lacks]
-        await lacking.publish_again(turn.connection, missing)
+        await outbox.publish_again(turn.connection, missing)
         kinds = Counter(lack for post in missing for lack in post.lacks)
         for kind, count in kinds.items():
             SWEPT.labels(kind).inc(count)

@@ -48,21 +48,18 @@ from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import READER, open_client
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.media import MediaStore, S3Access
-from telegram_assistant.stores.postgres.accounts import TelegramAccounts
-from telegram_assistant.stores.postgres.audits import Audits
+from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
+from telegram_assistant.stores.postgres.audits import Audits, Unreadable
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.clock import Horizon, StoredTimes
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.intervals import Intervals
-from telegram_assistant.stores.postgres.leases import AccountLeases
 from telegram_assistant.stores.postgres.media import MediaQueue
-from telegram_assistant.stores.postgres.requests import Requests
-from telegram_assistant.stores.postgres.rhythms import Rhythms
+from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.unreadable import Unreadable
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.wiring.runtime import Runtime
+from telegram_assistant.stores.postgres.watched_channels import Requests
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0

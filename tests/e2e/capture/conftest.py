@@ -38,7 +38,7 @@ from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.ingest import start_ingest
 from telegram_assistant.wiring.runtime import Runtime, start_runtime

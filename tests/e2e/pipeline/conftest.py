@@ -29,7 +29,7 @@ from starlette.routing import Route
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.embedded.folder import DataFolder, Running
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.wiring.demo import PAGES_KEY
 from telegram_simulator.model import Channel, File, Kind, Message, User
 from telegram_simulator.pictures import Picture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.domain.source import ChannelInfo
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM
 
 pytestmark = pytest.mark.integration

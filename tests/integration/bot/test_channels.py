@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from tests.integration.bot.bot_api import BotApi, Person
 from tests.integration.search.archive import NEWS, SYSTEM
 

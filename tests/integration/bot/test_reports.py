@@ -18,7 +18,7 @@ from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stores.postgres.digests import Digests
 from telegram_assistant.stores.postgres.digests_issues import DigestIssues
 from telegram_assistant.stores.postgres.interests import Interests
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from tests.integration.bot.bot_api import BotApi, Person
 from tests.integration.search.archive import POSTED, SPORT
 

@@ -17,9 +17,9 @@ from telegram_assistant.domain.statistics import arrivals, intervals, summarise
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.metrics import REGISTRY
-from telegram_assistant.stores.postgres import intervals as intervals_store
+from telegram_assistant.stores.postgres import rhythms
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.intervals import Intervals
+from telegram_assistant.stores.postgres.rhythms import Intervals
 
 pytestmark = pytest.mark.integration
 
@@ -156,8 +156,8 @@ async def test_spec_3_1_what_does_not_fit_into_one_tick_is_done_in_the_next(
     database: AsyncEngine, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those first whose statistics change most; nobody waits for ever."""
-    monkeypatch.setattr(intervals_store, "READ_ALWAYS", 160)
-    monkeypatch.setattr(intervals_store, "READ_PER_NEW", 1)
+    monkeypatch.setattr(rhythms, "READ_ALWAYS", 160)
+    monkeypatch.setattr(rhythms, "READ_PER_NEW", 1)
     for channel_id in (1, 2, 3):
         await add_channel(database, channel_id, every(10, 50))
     stats = statistics(database, redis)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.source import ChannelInfo
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ import pytest
 
 from telegram_assistant.domain.source import ChannelInfo
 from telegram_assistant.i18n import LANGUAGES, load_texts
-from telegram_assistant.stores.postgres.requests import Requests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.web.channel_words import KEYS
 from tests.integration.search.archive import NEWS, SPORT
 

@@ -10,9 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from telegram_assistant.access.logins import LONGEST
 from telegram_assistant.domain.access import Caller, Role, Via
-from telegram_assistant.stores.postgres.audit_log import AuditEntry
-from telegram_assistant.stores.postgres.keys import ApiKey
-from telegram_assistant.stores.postgres.users import User
+from telegram_assistant.stores.postgres.credentials import ApiKey
+from telegram_assistant.stores.postgres.users import AuditEntry, User
 
 PersonRole = Literal["admin", "member"]
 _ID = "6f0d8f7e-3f0e-4b68-9a54-6d8c2b1f0a11"

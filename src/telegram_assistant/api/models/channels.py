@@ -12,8 +12,7 @@ from telegram_assistant.domain.advice import SENTENCES, advise
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.thresholds import GapReport
 from telegram_assistant.ingest.explaining import Explained
-from telegram_assistant.stores.postgres.requests import Request
-from telegram_assistant.stores.postgres.watched import Watched
+from telegram_assistant.stores.postgres.watched_channels import Request, Watched
 
 LONGEST_REFERENCE = 300
 MOST_HOLES = 100

@@ -30,7 +30,7 @@ from telegram_assistant.api.models.channels import (
 from telegram_assistant.api.problems import not_found
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.stores.postgres.watched import Watched
+from telegram_assistant.stores.postgres.watched_channels import Watched
 
 MOST = 200
 MOST_REQUESTS = 200

@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.stores.postgres.accounts import readable
 from telegram_assistant.stores.postgres.database import after_deadlock
-from telegram_assistant.stores.postgres.leases import readable
 from telegram_assistant.stores.postgres.posts import times_in, to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 

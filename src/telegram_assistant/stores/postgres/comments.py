@@ -11,8 +11,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.stores.postgres.accounts import readable
 from telegram_assistant.stores.postgres.channels import COLUMNS, Channel, channel_of
-from telegram_assistant.stores.postgres.leases import readable
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import MEDIA_SETTLED
 from telegram_assistant.stores.media import StoredFile
-from telegram_assistant.stores.postgres.leases import readable
+from telegram_assistant.stores.postgres.accounts import readable
 
 LONGEST_REASON = 500
 

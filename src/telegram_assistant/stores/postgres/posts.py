@@ -1,4 +1,4 @@
-"""Posts, their versions and counters: what the saver reads and writes, in as few statements as a page allows."""
+"""What the saver reads and writes, in as few statements as a page allows: posts, albums, the channel's ledger."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from telegram_assistant.domain.album import album_id, album_kind
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.moments import as_utc
-from telegram_assistant.domain.post import Counters, Post
+from telegram_assistant.domain.post import Counters, MediaKind, Post
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -260,3 +261,182 @@ async def mark_deleted(connection: Connection, ids: Sequence[UUID], now: datetim
             await connection.execute(f"DELETE FROM {table} WHERE post_id = ANY($1)", ids)
         # What a stage noted may quote the post; that it was there may stay.
         await connection.execute("UPDATE post_steps SET note = '' WHERE post_id = ANY($1)", ids)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAlbum:
+    """The stored items of an album, in their order, and whether it was told to the world with so many."""
+
+    id: UUID
+    grouped_id: int
+    items: list[asyncpg.Record]
+    announced: bool
+    known_since: datetime | None  # None: it is new
+
+    @property
+    def message_ids(self) -> tuple[int, ...]:
+        return tuple(item["message_id"] for item in self.items)
+
+    @property
+    def last_posted_at(self) -> datetime:
+        newest: datetime = max(item["posted_at"] for item in self.items)
+        return newest
+
+    @property
+    def kind(self) -> str:
+        return album_kind(MediaKind(kind) for item in self.items for kind in item["kinds"] or ())
+
+    @property
+    def caption(self) -> str:
+        return "\n\n".join(item["text"] for item in self.items if item["text"])
+
+
+async def stored_albums(connection: Connection, channel_id: int, grouped_ids: Collection[int]) -> list[StoredAlbum]:
+    """These albums as their posts are now, together with those that are still open from before."""
+    rows = await connection.fetch(
+        "SELECT p.grouped_id, p.id, p.message_id, p.text, p.posted_at, g.announced_items, g.created_at,"
+        " (SELECT array_agg(m.kind) FROM post_media m WHERE m.post_id = p.id) AS kinds"
+        " FROM posts p LEFT JOIN media_groups g ON g.channel_id = p.channel_id AND g.grouped_id = p.grouped_id"
+        " WHERE p.channel_id = $1 AND p.deleted_at IS NULL AND p.grouped_id = ANY("
+        "SELECT unnest($2::bigint[]) UNION SELECT grouped_id FROM media_groups"
+        " WHERE channel_id = $1 AND announced_items <> items_count) ORDER BY p.grouped_id, p.message_id",
+        channel_id,
+        list(grouped_ids),
+    )
+    by_group: dict[int, list[asyncpg.Record]] = {}
+    for row in rows:
+        by_group.setdefault(row["grouped_id"], []).append(row)
+    return [
+        StoredAlbum(
+            *(album_id(channel_id, grouped_id), grouped_id, items),
+            *(items[0]["announced_items"] == len(items), items[0]["created_at"]),
+        )
+        for grouped_id, items in by_group.items()
+    ]
+
+
+async def save_albums(
+    connection: Connection, channel_id: int, albums: Sequence[StoredAlbum], announced: Collection[UUID]
+) -> None:
+    """Write them down, in one statement. Those that are `announced` are told to the world as they are now."""
+    if not albums:
+        return
+    members = [(album.id, item["id"], place) for album in albums for place, item in enumerate(album.items)]
+    await connection.execute(
+        "WITH saved AS (INSERT INTO media_groups AS g (id, channel_id, grouped_id, album_kind, items_count,"
+        " caption_text, posted_at, announced_items) SELECT id, $1, grouped_id, kind, items, caption, posted_at,"
+        " CASE WHEN told THEN items ELSE 0 END FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::int[],"
+        " $6::text[], $7::timestamptz[], $8::bool[]) AS n(id, grouped_id, kind, items, caption, posted_at, told)"
+        " ON CONFLICT (id) DO UPDATE SET album_kind = excluded.album_kind, items_count = excluded.items_count,"
+        " caption_text = excluded.caption_text, posted_at = excluded.posted_at,"
+        " announced_items = coalesce(nullif(excluded.announced_items, 0), g.announced_items)),"
+        " gone AS (DELETE FROM media_group_items WHERE group_id = ANY($2) AND NOT post_id = ANY($10))"
+        " INSERT INTO media_group_items (group_id, post_id, position)"
+        " SELECT * FROM unnest($9::uuid[], $10::uuid[], $11::int[])"
+        " ON CONFLICT (group_id, post_id) DO UPDATE SET position = excluded.position",
+        channel_id,
+        [album.id for album in albums],
+        [album.grouped_id for album in albums],
+        [album.kind for album in albums],
+        [len(album.items) for album in albums],
+        [album.caption for album in albums],
+        [album.items[0]["posted_at"] for album in albums],
+        [album.id in announced for album in albums],
+        [album for album, _, _ in members],
+        [post for _, post, _ in members],
+        [place for _, _, place in members],
+    )
+
+
+async def delete_albums(connection: Connection, channel_id: int, grouped_ids: Collection[int]) -> None:
+    """Nothing is left of them."""
+    await connection.execute(
+        "DELETE FROM media_groups WHERE channel_id = $1 AND grouped_id = ANY($2)", channel_id, list(grouped_ids)
+    )
+
+
+# What a group hides from all accounts that read it is not asked for, until one comes that is shown more.
+HIDE = """
+WITH told AS (
+    SELECT access_hash AS hashes, hidden || jsonb_build_object($2::text, $3::bigint) AS by_account FROM channels
+    WHERE id = $1
+), shown AS (
+    SELECT by_account, coalesce((SELECT min(value::bigint) FROM jsonb_each_text(by_account) AS one(account, value)
+        WHERE account = $2::text OR jsonb_exists(hashes, account)), 0) AS nothing_up_to FROM told
+)
+UPDATE channels SET hidden = by_account, hidden_up_to = nothing_up_to,
+    requested_from = greatest(coalesce(hidden_asked, requested_from), nothing_up_to + 1),
+    hidden_asked = CASE WHEN coalesce(hidden_asked, requested_from) <= nothing_up_to
+        THEN coalesce(hidden_asked, requested_from) END
+FROM shown WHERE id = $1 AND (hidden, hidden_up_to) IS DISTINCT FROM (by_account, nothing_up_to)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """What the saver needs of the channel whose row it holds."""
+
+    username: str | None
+    tenant_id: UUID | None
+    coverage: Coverage
+    newest_id: int
+    requested_from: int | None
+    protected: bool
+
+
+def coverage_of(ranges: list[asyncpg.Range[int]]) -> Coverage:
+    return Coverage.of(*((found.lower or 0, found.upper or 0) for found in ranges))  # bounds are always there
+
+
+def ranges_of(coverage: Coverage) -> list[asyncpg.Range[int]]:
+    return [asyncpg.Range(start, stop) for start, stop in coverage]
+
+
+async def lock_channel(connection: Connection, channel_id: int) -> Locked | None:
+    """Hold the row until the transaction ends, so that two readers of one channel take turns.
+
+    None where it is not watched any more: live updates and a backfill know nothing of that.
+    """
+    row = await connection.fetchrow(
+        "SELECT username, tenant_id, coverage, newest_id, requested_from, protected FROM channels"
+        " WHERE id = $1 AND status <> 'removed' FOR UPDATE",
+        channel_id,
+    )
+    if row is None:
+        return None
+    coverage = coverage_of(row["coverage"])
+    known = row["newest_id"], row["requested_from"], row["protected"]
+    return Locked(row["username"], row["tenant_id"], coverage, *known)
+
+
+async def record_reading(
+    connection: Connection,
+    channel_id: int,
+    *,
+    coverage: Coverage,
+    newest_id: int,
+    cursor_id: int | None,
+    captured: int,
+    last_post_at: datetime | None,
+    parsed_at: datetime | None = None,
+    hidden: tuple[str, int] | None = None,
+) -> None:
+    """Ledger and cursor move with the posts, in their transaction.
+
+    `parsed_at` is when posts came outside of a visit; a channel that was never visited is still to be.
+    """
+    await connection.execute(
+        "UPDATE channels SET coverage = $2, newest_id = greatest(newest_id, $3),"
+        " cursor_id = greatest(cursor_id, coalesce($4, 0)), captured = captured + $5,"
+        " last_post_at = greatest(last_post_at, $6),"
+        " last_parsed_at = CASE WHEN last_parsed_at IS NOT NULL THEN coalesce($7, last_parsed_at) END WHERE id = $1",
+        channel_id,
+        ranges_of(coverage),
+        newest_id,
+        cursor_id,
+        captured,
+        last_post_at,
+        parsed_at,
+    )
+    if hidden is not None:
+        await connection.execute(HIDE, channel_id, *hidden)

@@ -1,15 +1,18 @@
-"""What polling that learns reads of a channel: its rhythm, what has come since, and how eager all channels are."""
+"""When a channel posts: its rhythm, which polling follows, and statistics of the intervals between posts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
+import asyncpg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.statistics import EWMA_ALPHA, MIN_INTERVALS, IntervalStats
+from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.posts import to_json
 
 # An album is one arrival, and none at all when its first items were learned from already.
@@ -91,3 +94,107 @@ class Rhythms:
         async with self._database.connect() as connection:
             known, new = (await connection.execute(statement)).one()
         return known or [], new
+
+
+READ_ALWAYS = 50_000  # posts that are read at once, even if few are new,
+READ_PER_NEW = 50  # so many more for each new one,
+READ_AT_MOST = 150_000  # and never more: some tenths of a second
+CHANNEL_COSTS = 50  # as much as so many posts, however few it has
+OLD_AFTER = timedelta(days=1)  # without new posts too: old ones leave the window
+
+# $1: the begin of the window, $2: the weight of a new value in an exponentially weighted mean. The weights are given
+# newest first; beyond 500 they are smaller than any float can show.
+COMPUTE = """
+SELECT asked.id, asked.captured, found.* FROM asked CROSS JOIN LATERAL (
+    SELECT count(seconds) AS intervals, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
+        percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95,
+        sum(seconds * power(1 - $2::float8, least(arrivals - place, 500))
+            * CASE WHEN place = 2 THEN 1 ELSE $2::float8 END) AS ewma
+    FROM (
+        SELECT extract(epoch FROM at - lag(at) OVER by_time)::float8 AS seconds, row_number() OVER by_time AS place,
+            count(*) OVER () AS arrivals
+        FROM (
+            SELECT min(posted_at) AS at FROM posts WHERE channel_id = asked.id AND posted_at >= $1
+            GROUP BY coalesce(grouped_id, -message_id)
+        ) AS album_or_post WINDOW by_time AS (ORDER BY at)
+    ) AS gaps
+) AS found
+"""
+THESE = f"WITH asked AS (SELECT id, captured FROM channels WHERE id = ANY($3)) {COMPUTE}"
+CHANGED = f"""
+WITH changed AS (
+    SELECT id, captured, coalesce((intervals ->> 'count')::bigint, 0) AS kept,
+        coalesce(abs(captured - (intervals ->> 'captured')::bigint), captured) AS new
+    FROM channels WHERE status = 'active' AND (captured IS DISTINCT FROM (intervals ->> 'captured')::bigint
+        OR (intervals ->> 'at')::timestamptz < $3)
+), ranked AS (
+    SELECT id, captured, sum(new) OVER () AS all_new,
+        sum(kept + new + $7::bigint) OVER (ORDER BY new / (kept + 1.0) DESC, id) - kept - new - $7::bigint AS before
+    FROM changed
+), asked AS (
+    SELECT id, captured FROM ranked WHERE before < least($4::bigint + $5::bigint * all_new, $6::bigint)
+) {COMPUTE}
+"""
+# A channel whose row somebody holds keeps what it has: to wait for it would hold up all others.
+KEEP = """
+WITH free AS (SELECT id FROM channels WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED)
+UPDATE channels SET intervals = new.stats
+FROM free JOIN unnest($1::bigint[], $2::jsonb[]) AS new(id, stats) ON new.id = free.id
+WHERE channels.id = free.id RETURNING channels.id
+"""
+
+
+class Intervals:
+    """The truth behind the cache."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def compute(self, ids: Collection[int], since: datetime) -> dict[int, IntervalStats]:
+        """All in one statement; channels with too few intervals are not in the answer."""
+        async with raw_transaction(self._database) as connection:
+            rows = await connection.fetch(THESE, since, EWMA_ALPHA, list(ids))
+        return {row["id"]: _stats(row) for row in rows if row["intervals"] >= MIN_INTERVALS}
+
+    async def renew(self, now: datetime, since: datetime) -> list[int]:
+        """Compute what has changed, and keep it; of which channels. Whoever locks a table is not waited for long."""
+        limits = (READ_ALWAYS, READ_PER_NEW, READ_AT_MOST, CHANNEL_COSTS)
+        try:
+            async with raw_transaction(self._database) as connection:
+                await connection.execute("SET LOCAL lock_timeout = '500ms'")  # a tick has other things to do
+                rows = await connection.fetch(CHANGED, since, EWMA_ALPHA, now - OLD_AFTER, *limits)
+        except asyncpg.LockNotAvailableError:
+            return []
+        if not rows:
+            return []
+        async with raw_transaction(self._database) as connection:
+            kept = [_to_keep(row, now) for row in rows]
+            return [row["id"] for row in await connection.fetch(KEEP, [row["id"] for row in rows], kept)]
+
+    async def kept(self, ids: Collection[int]) -> dict[int, IntervalStats]:
+        statement = text(
+            "SELECT id, (intervals ->> 'count')::int, (intervals ->> 'median')::float8, (intervals ->> 'p95')::float8,"
+            " (intervals ->> 'ewma')::float8 FROM channels"
+            " WHERE id = ANY(:ids) AND (intervals ->> 'count')::int >= :least"
+        )
+        async with self._database.connect() as connection:
+            rows = await connection.execute(statement, {"ids": list(ids), "least": MIN_INTERVALS})
+            return {channel_id: IntervalStats(*stats) for channel_id, *stats in rows}
+
+    async def posted_between(self, channel_id: int, after: datetime, until: datetime) -> bool:
+        statement = text(
+            "SELECT EXISTS (SELECT 1 FROM posts WHERE channel_id = :id AND posted_at > :after AND posted_at <= :until)"
+        )
+        async with self._database.connect() as connection:
+            values = {"id": channel_id, "after": after, "until": until}
+            return bool((await connection.execute(statement, values)).scalar_one())
+
+
+def _stats(row: asyncpg.Record) -> IntervalStats:
+    return IntervalStats(row["intervals"], row["median"], row["p95"], row["ewma"])
+
+
+def _to_keep(row: asyncpg.Record, now: datetime) -> str:
+    """The statistics, and of how many posts and when they were computed."""
+    stats = asdict(_stats(row)) if row["intervals"] >= MIN_INTERVALS else {"count": row["intervals"]}
+    return to_json({**stats, "captured": row["captured"], "at": now})

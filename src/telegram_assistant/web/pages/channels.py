@@ -19,7 +19,7 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.advice import advise
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.stores.postgres.watched import Watched
+from telegram_assistant.stores.postgres.watched_channels import Watched
 from telegram_assistant.web.channel_words import Span, bar_of_silence, reasons, span_of
 from telegram_assistant.web.coverage import coverage_strip
 from telegram_assistant.web.page import fragment, page

@@ -15,7 +15,7 @@ from telegram_assistant.api.auth import COOKIE, ServicesDep, address_of, get_cal
 from telegram_assistant.api.problems import forbidden
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.i18n import load_texts
-from telegram_assistant.stores.postgres.sessions import Link
+from telegram_assistant.stores.postgres.credentials import Link
 from telegram_assistant.web.page import language_of, page
 from telegram_assistant.web.pages.choose import local
 

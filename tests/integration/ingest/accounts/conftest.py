@@ -17,9 +17,8 @@ from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import open_client
-from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
+from telegram_assistant.stores.postgres.accounts import Account, AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
-from telegram_assistant.stores.postgres.leases import AccountLeases
 from telegram_assistant.stores.sealed import Sealer
 from telegram_simulator.model import Channel as SimChannel
 from telegram_simulator.model import Message, User

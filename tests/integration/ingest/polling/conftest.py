@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
-from sqlalchemy import insert, text
+from sqlalchemy import column, insert, table, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.polling import PollingRules
@@ -20,10 +20,8 @@ from telegram_assistant.ingest.polling import Polling, unlimited
 from telegram_assistant.ingest.scheduler import Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
-from telegram_assistant.stores.postgres import tables
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.intervals import Intervals
-from telegram_assistant.stores.postgres.rhythms import Rhythms
+from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 
 START = datetime(2026, 1, 14, 9, tzinfo=UTC)  # a Wednesday, noon in Moscow
 OWNER = "process-1"
@@ -59,7 +57,7 @@ class Newsroom:
         """A channel whose history is whole."""
         values = {"id": channel_id, "title": f"channel {channel_id}", "requested_from": 1, **columns}
         async with self.database.begin() as connection:
-            await connection.execute(insert(tables.channels).values(values))
+            await connection.execute(insert(table("channels", *map(column, values))).values(values))
         await self.say(channel_id, *posts)
 
     async def say(self, channel_id: int, *moments: datetime, grouped_id: int | None = None) -> None:

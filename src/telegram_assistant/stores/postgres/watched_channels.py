@@ -1,0 +1,428 @@
+"""Channels that a tenant watches: requests for them, subscriptions, and the tenant's own settings.
+
+What a tenant asks for is read under row-level security.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.channel import ChannelRef
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import ChannelInfo, SourceError
+from telegram_assistant.stores.postgres.database import as_tenant
+
+DEFAULT_ZONE = "Europe/Moscow"
+HOURS, DAYS = 24, 7
+
+_CHANGE = text(
+    "INSERT INTO channel_settings AS s (tenant_id, channel_id, priority, timezone)"
+    " VALUES (:tenant, :channel, :priority, :timezone) ON CONFLICT (tenant_id, channel_id) DO UPDATE"
+    " SET priority = coalesce(excluded.priority, s.priority), timezone = coalesce(excluded.timezone, s.timezone),"
+    " changed_at = now()"
+)
+# A tenant without settings asks for the usual. The operator's settings count even without a subscription.
+_DERIVE = text(
+    "WITH asking AS MATERIALIZED (SELECT w.tenant_id, s.priority, s.timezone, s.changed_at FROM ("
+    " SELECT DISTINCT tenant_id FROM subscriptions WHERE channel_id = :channel"
+    " UNION SELECT tenant_id FROM channel_settings WHERE channel_id = :channel AND tenant_id = :system) AS w"
+    " LEFT JOIN channel_settings s ON s.tenant_id = w.tenant_id AND s.channel_id = :channel)"
+    " UPDATE channels SET priority = (SELECT coalesce(max(coalesce(priority, 0)), 0) FROM asking),"
+    " timezone = coalesce((SELECT timezone FROM asking WHERE timezone IS NOT NULL GROUP BY timezone"
+    " ORDER BY count(*) DESC, min(changed_at) LIMIT 1), :zone) WHERE id = :channel"
+)
+
+
+class ChannelSettings:
+    """The table `channel_settings`."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def change(
+        self, tenant_id: UUID, channel_id: int, priority: int | None = None, timezone: str | None = None
+    ) -> None:
+        """None: as before."""
+        values = {"tenant": tenant_id, "channel": channel_id, "priority": priority, "timezone": timezone}
+        async with self._database.begin() as connection:
+            await connection.execute(_CHANGE, values)
+            await derive_settings(connection, channel_id)
+
+
+async def derive_settings(connection: AsyncConnection, channel_id: int) -> None:
+    """What capture uses, from what those ask for who watch the channel now."""
+    # Who subscribes or changes locks the channel first: what is seen after this is what there is.
+    await connection.execute(text("SELECT 1 FROM channels WHERE id = :id FOR UPDATE"), {"id": channel_id})
+    values = {"channel": channel_id, "system": UUID(SYSTEM_TENANT), "zone": DEFAULT_ZONE}
+    await connection.execute(_DERIVE, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A user wants to watch `reference`."""
+
+    id: int
+    tenant_id: UUID
+    user_id: UUID
+    reference: str
+    channel_id: int | None
+    last_error: str | None
+    attempts: int
+
+
+def no_account_joined(shown: str) -> str:
+    return f"none of the Telegram accounts has joined {shown}: log in with one that has"
+
+
+_REQUEST = ", ".join(Request.__dataclass_fields__)
+
+
+class Requests:
+    """Requests to watch a channel, until Telegram confirms that it exists.
+
+    A request is never lost: what fails is tried again, ever more rarely, and shows its error.
+    """
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def add(self, tenant_id: UUID, user_id: UUID, reference: str) -> None:
+        """The same request again means: try now."""
+        statement = text(
+            "INSERT INTO channel_requests (tenant_id, user_id, reference) VALUES (:tenant, :user, :reference)"
+            " ON CONFLICT (tenant_id, reference) DO UPDATE SET next_attempt_at = NULL, channel_id = NULL,"
+            " last_error = NULL, attempts = 0"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"tenant": tenant_id, "user": user_id, "reference": reference})
+
+    async def open(self) -> list[Request]:
+        statement = text(f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id")
+        async with self._database.connect() as connection:
+            return [Request(*row) for row in await connection.execute(statement)]
+
+    async def get(self, tenant_id: UUID, reference: str) -> Request | None:
+        statement = text(f"SELECT {_REQUEST} FROM channel_requests WHERE tenant_id = :t AND reference = :r")
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"t": tenant_id, "r": reference})).first()
+        return None if row is None else Request(*row)
+
+    async def drop(self, tenant_id: UUID, reference: str) -> bool:
+        statement = text("DELETE FROM channel_requests WHERE tenant_id = :t AND reference = :r")
+        async with self._database.begin() as connection:
+            result = await connection.execute(statement, {"t": tenant_id, "r": reference})
+        return bool(result.rowcount)
+
+    async def take(self, *, now: datetime, hold: timedelta, limit: int, without: Collection[int] = ()) -> list[Request]:
+        """Those whose turn it is. `hold` keeps others off while we ask Telegram."""
+        statement = text(
+            "WITH due AS MATERIALIZED (SELECT id FROM channel_requests WHERE channel_id IS NULL"
+            " AND (next_attempt_at IS NULL OR next_attempt_at <= :now) AND NOT id = ANY(:without)"
+            " ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)"
+            " UPDATE channel_requests SET next_attempt_at = :until, attempts = attempts + 1"
+            f" WHERE id IN (SELECT id FROM due) RETURNING {_REQUEST}"
+        )
+        async with self._database.begin() as connection:
+            values = {"now": now, "until": now + hold, "limit": limit, "without": list(without)}
+            rows = await connection.execute(statement, values)
+            return sorted((Request(*row) for row in rows), key=lambda request: request.id)
+
+    async def fail(self, request: Request, error: str, *, next_attempt_at: datetime) -> None:
+        statement = text("UPDATE channel_requests SET last_error = :error, next_attempt_at = :next WHERE id = :id")
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"id": request.id, "error": error, "next": next_attempt_at})
+
+    async def fulfil(self, request: Request, info: ChannelInfo, account_id: str, now: datetime) -> None:
+        """The channel exists: store it once for all, subscribe, and let the next visit come at once.
+
+        A private one belongs to the tenant of the account that reads it. Raises SourceError where that is not the one
+        that asks: it is told what it is told of a channel that does not exist.
+        """
+        async with self._database.begin() as connection:
+            # A name may have moved to another channel; the newest answer of Telegram is right.
+            await connection.execute(
+                text("UPDATE channels SET username = NULL WHERE lower(username) = lower(:name) AND id <> :id"),
+                {"name": info.username, "id": info.id},
+            )
+            made = await connection.execute(
+                text(
+                    "INSERT INTO channels (id, tenant_id, title, username, about, is_group, subscribers, linked_id,"
+                    " access_hash, next_visit_at) VALUES (:id, CASE WHEN :private THEN coalesce((SELECT tenant_id"
+                    " FROM telegram_accounts WHERE CAST(id AS text) = CAST(:account AS text)), :tenant) END,"
+                    " :title, :username, :about, :is_group,"
+                    " :subscribers, :linked_id,"
+                    " jsonb_build_object(CAST(:account AS text), CAST(:hash AS bigint)), :now)"
+                    " ON CONFLICT (id) DO UPDATE SET title = excluded.title, username = excluded.username,"
+                    # Who knew the channel already does not say them again.
+                    " about = coalesce(nullif(excluded.about, ''), channels.about),"
+                    " subscribers = coalesce(excluded.subscribers, channels.subscribers),"
+                    " access_hash = channels.access_hash || excluded.access_hash, status = 'active', failures = 0,"
+                    " next_visit_at = least(channels.next_visit_at, excluded.next_visit_at) RETURNING tenant_id"
+                ),
+                {
+                    "id": info.id,
+                    "private": info.is_private,
+                    "tenant": request.tenant_id,
+                    "title": info.title,
+                    "username": info.username,
+                    "about": info.about,
+                    "is_group": info.is_group,
+                    "subscribers": info.subscribers,
+                    "linked_id": info.linked_id,
+                    "account": account_id,
+                    "hash": info.access_hash,
+                    "now": now,
+                },
+            )
+            owner = made.scalar_one()
+            if owner not in {None, request.tenant_id}:
+                raise SourceError(Failure.CHANNEL_PRIVATE, no_account_joined(request.reference))
+            await connection.execute(
+                text(
+                    "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :channel)"
+                    " ON CONFLICT DO NOTHING"
+                ),
+                {"tenant": request.tenant_id, "user": request.user_id, "channel": info.id},
+            )
+            await derive_settings(connection, info.id)
+            await connection.execute(
+                text("UPDATE channel_requests SET channel_id = :channel, last_error = NULL WHERE id = :id"),
+                {"channel": info.id, "id": request.id},
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A channel that a tenant watches, and how completely it is known."""
+
+    id: int
+    username: str | None
+    title: str
+    about: str
+    is_group: bool
+    subscribers: int | None
+    private: bool
+    status: str  # active | dead
+    priority: int
+    timezone: str
+    captured: int
+    newest_id: int
+    requested_from: int | None  # None: it was not visited yet
+    requested: int  # ids that were asked for,
+    known: int  # of those,
+    proven_up_to: int  # and every one of them up to this is known
+    history_from: datetime | None  # history was asked for and not begun yet
+    last_post_at: datetime | None
+    last_success_at: datetime | None
+    last_error: str | None
+    last_error_at: datetime | None
+    failures: int
+    next_visit_at: datetime | None
+    hidden_up_to: int = 0  # a group shows our accounts nothing up to this id
+    protected: bool = False  # its owner forbids to save its content
+
+    @property
+    def shown(self) -> str:
+        return f"@{self.username}" if self.username else self.title
+
+    @property
+    def url(self) -> str | None:
+        """In Telegram; a private one has none that others could open."""
+        return f"https://t.me/{self.username}" if self.username else None
+
+    @property
+    def unknown(self) -> int:
+        return self.requested - self.known
+
+    @property
+    def percent(self) -> float:
+        """Rounded down: it says 100 only when nothing is unknown."""
+        return 100.0 if not self.requested else self.known * 10_000 // self.requested / 100
+
+    @property
+    def filling(self) -> bool:
+        """Older posts are on their way."""
+        return self.history_from is not None or self.unknown > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is publicly known of a channel that a user may want to watch."""
+
+    username: str | None
+    title: str
+    about: str
+    subscribers: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All that a tenant watches, in three figures."""
+
+    channels: int
+    captured: int
+    failing: int
+
+
+_FIELDS = tuple(Watched.__dataclass_fields__)
+_COUNTED = {
+    "private": "channels.tenant_id IS NOT NULL",
+    "priority": "coalesce(mine.priority, 0)",
+    "timezone": f"coalesce(mine.timezone, '{DEFAULT_ZONE}')",
+    "requested": "asked.stop - asked.start",
+    "known": (
+        "coalesce((SELECT sum(upper(r) - lower(r))"
+        " FROM unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r), 0)::bigint"
+    ),
+    "proven_up_to": (
+        "coalesce((SELECT upper(r) - 1 FROM unnest(coverage) AS r WHERE r @> asked.start LIMIT 1), asked.start - 1)"
+    ),
+}
+_SELECT = (
+    f"SELECT {', '.join(_COUNTED.get(name, f'channels.{name}') for name in _FIELDS)} FROM channels"
+    " LEFT JOIN channel_settings mine ON mine.channel_id = channels.id, LATERAL (SELECT"  # one row: the tenant's
+    " coalesce(requested_from, newest_id + 1) AS start, greatest(requested_from, newest_id + 1) AS stop) AS asked"
+    " WHERE status IN ('active', 'dead')"
+)
+
+
+class WatchedChannels:
+    """The channels of one tenant or another; which, the caller says with every question."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def page(
+        self, tenant_id: UUID, *, limit: int, after: tuple[str, int] | None = None, words: str = ""
+    ) -> list[Watched]:
+        """By title; `after` is the last of the page before, as (its title, its id)."""
+        statement = text(
+            f"{_SELECT} AND (CAST(:after_title AS text) IS NULL"
+            " OR (lower(title), id) > (lower(:after_title), :after_id))"
+            " AND (strpos(lower(title), lower(:words)) > 0 OR strpos(lower(username), lower(:name)) > 0)"
+            " ORDER BY lower(title), id LIMIT :limit"
+        )
+        title, number = after or (None, 0)
+        values = {"after_title": title, "after_id": number, "limit": limit}
+        names = {"words": words, "name": words.removeprefix("@")}
+        async with as_tenant(self._database, tenant_id) as connection:
+            return [_watched(row) for row in await connection.execute(statement, values | names)]
+
+    async def summary(self, tenant_id: UUID) -> Summary:
+        statement = text(
+            "SELECT count(*), coalesce(sum(captured), 0), count(*) FILTER (WHERE failures > 0 OR status = 'dead')"
+            " FROM channels WHERE status IN ('active', 'dead')"
+        )
+        async with as_tenant(self._database, tenant_id) as connection:
+            channels, captured, failing = (await connection.execute(statement)).one()
+        return Summary(int(channels), int(captured), int(failing))
+
+    async def get(self, tenant_id: UUID, channel_id: int) -> Watched | None:
+        async with as_tenant(self._database, tenant_id) as connection:
+            row = (await connection.execute(text(f"{_SELECT} AND id = :id"), {"id": channel_id})).first()
+        return None if row is None else _watched(row)
+
+    async def by_ref(self, tenant_id: UUID, ref: ChannelRef) -> Watched | None:
+        statement = text(f"{_SELECT} AND (lower(username) = :name OR id = CAST(:id AS bigint))")
+        async with as_tenant(self._database, tenant_id) as connection:
+            row = (await connection.execute(statement, {"name": ref.username, "id": ref.channel_id})).first()
+        return None if row is None else _watched(row)
+
+    async def filling(self, tenant_id: UUID, *, limit: int) -> list[Watched]:
+        """Channels whose older posts are on their way, those with the most to come first."""
+        statement = text(
+            f"{_SELECT} AND status = 'active' AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
+            " OR NOT coverage @> int8range(asked.start, asked.stop))"
+            " ORDER BY asked.stop - asked.start DESC LIMIT :limit"
+        )
+        async with as_tenant(self._database, tenant_id) as connection:
+            return [_watched(row) for row in await connection.execute(statement, {"limit": limit})]
+
+    async def public(self, username: str) -> Known | None:
+        """Of a public channel that any tenant watches: what its own page says too."""
+        statement = text(
+            "SELECT username, title, about, subscribers FROM channels"
+            " WHERE lower(username) = :name AND tenant_id IS NULL AND status IN ('active', 'dead')"
+        )
+        async with self._database.connect() as connection:
+            row = (await connection.execute(statement, {"name": username})).first()
+        return None if row is None else Known(*row)
+
+    async def requests(self, tenant_id: UUID, *, limit: int) -> list[Request]:
+        """Requests that are still open, newest first."""
+        statement = text(
+            f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id DESC LIMIT :limit"
+        )
+        async with as_tenant(self._database, tenant_id) as connection:
+            return [Request(*row) for row in await connection.execute(statement, {"limit": limit})]
+
+    async def request(
+        self, tenant_id: UUID, *, number: int | None = None, reference: str | None = None
+    ) -> Request | None:
+        """By its number, or by its reference; fulfilled or not."""
+        statement = text(
+            f"SELECT {_REQUEST} FROM channel_requests"
+            " WHERE id = CAST(:number AS bigint) OR reference = CAST(:reference AS text)"
+        )
+        async with as_tenant(self._database, tenant_id) as connection:
+            row = (await connection.execute(statement, {"number": number, "reference": reference})).first()
+        return None if row is None else Request(*row)
+
+    async def drop_request(self, tenant_id: UUID, number: int) -> bool:
+        statement = text("DELETE FROM channel_requests WHERE id = :number AND channel_id IS NULL")
+        async with as_tenant(self._database, tenant_id) as connection:
+            return bool((await connection.execute(statement, {"number": number})).rowcount)
+
+    async def watch(self, tenant_id: UUID, user_id: UUID, channel_id: int) -> None:
+        """A channel that was captured before; one that is not known yet needs a request."""
+        statement = text(
+            "INSERT INTO subscriptions (tenant_id, user_id, channel_id) VALUES (:tenant, :user, :id)"
+            " ON CONFLICT DO NOTHING"
+        )
+        async with self._database.begin() as connection:
+            await connection.execute(statement, {"tenant": tenant_id, "user": user_id, "id": channel_id})
+            await derive_settings(connection, channel_id)
+
+    async def unwatch(self, tenant_id: UUID, channel_id: int) -> None:
+        """The tenant does not see it any more. A channel without subscribers is not visited; its posts stay."""
+        async with as_tenant(self._database, tenant_id) as connection:
+            for table in ("subscriptions", "channel_requests"):
+                await connection.execute(text(f"DELETE FROM {table} WHERE channel_id = :id"), {"id": channel_id})
+        async with self._database.begin() as connection:
+            left = text("DELETE FROM channel_settings WHERE channel_id = :id AND tenant_id = :tenant")
+            await connection.execute(left, {"id": channel_id, "tenant": tenant_id})
+            await derive_settings(connection, channel_id)
+            await connection.execute(
+                text(
+                    "UPDATE channels SET status = 'removed', next_visit_at = NULL WHERE id = :id"
+                    " AND status IN ('active', 'dead')"
+                    " AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE channel_id = :id)"
+                ),
+                {"id": channel_id},
+            )
+
+    async def by_hour(self, tenant_id: UUID, channel_id: int, *, timezone: str, since: datetime) -> list[list[int]]:
+        """How many posts came by weekday (Monday first) and hour, on the clocks of that zone; an album is one."""
+        statement = text(
+            "SELECT extract(isodow FROM at AT TIME ZONE :zone)::int - 1, extract(hour FROM at AT TIME ZONE :zone)::int,"
+            " count(*) FROM (SELECT min(posted_at) AS at FROM posts WHERE channel_id = :id AND posted_at >= :since"
+            " GROUP BY coalesce(grouped_id, -message_id)) AS arrivals GROUP BY 1, 2"
+        )
+        counts = [[0] * HOURS for _ in range(DAYS)]
+        values = {"id": channel_id, "zone": timezone, "since": since}
+        async with as_tenant(self._database, tenant_id) as connection:
+            for day, hour, posts in await connection.execute(statement, values):
+                counts[day][hour] = posts
+        return counts
+
+
+def _watched(row: Row[Any]) -> Watched:
+    return Watched(**dict(zip(_FIELDS, row, strict=True)))
