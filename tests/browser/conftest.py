@@ -21,7 +21,7 @@ from telegram_assistant.bus.sampler import Sampler
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.health import listen, serve
 from telegram_assistant.stages import groups
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from tests.e2e.conftest import place, start  # noqa: F401 - fixtures
 from tests.integration.conftest import app, archive, lexicon, services, town  # noqa: F401 - fixtures
 

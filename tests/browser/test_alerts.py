@@ -18,8 +18,7 @@ from telegram_assistant.api.auth import COOKIE
 from telegram_assistant.api.services import Services
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.storage import MEGABYTE
-from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.usage import Usage
+from telegram_assistant.stores.postgres.storage import Storage, Usage
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.alerting import open_alerting, open_places
 from telegram_assistant.wiring.runtime import utc_now

@@ -19,7 +19,7 @@ from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.alert_channels import AlertChannels, AlertDeliveries
+from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries
 from telegram_assistant.stores.sealed import Sealer
 
 PAUSE = 5.0  # seconds between two rounds; with OF_ONE that is less than one message a second, which is Slack's limit

@@ -13,7 +13,7 @@ from telegram_assistant.alerting.places import NAME, Places
 from telegram_assistant.domain.alerting import LONGEST_NAME, Action, AlertChannel, Message, Topic, Way
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.stores.postgres.alert_channels import AlertChannels, new_id
+from telegram_assistant.stores.postgres.alerts import AlertChannels, new_id
 from telegram_assistant.stores.sealed import Sealer
 
 USUAL = {  # what each kind of place is told unless somebody chooses

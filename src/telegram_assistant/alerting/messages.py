@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from telegram_assistant.domain.alerting import Action, Delivery, Message, Topic
-from telegram_assistant.stores.postgres.alert_channels import AlertDeliveries
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.alerts import AlertDeliveries
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 
 LONGEST_TEXT = 1_000

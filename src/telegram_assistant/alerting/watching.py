@@ -16,7 +16,7 @@ from telegram_assistant.domain.alerting import Condition, Topic
 from telegram_assistant.domain.storage import Quota, Standing
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import alerts_told
-from telegram_assistant.stores.postgres.notices import Notices
+from telegram_assistant.stores.postgres.alerts import Notices
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.watched_posts import ChangedPost, ChannelState, WatchedPosts
 

@@ -15,9 +15,8 @@ from telegram_assistant.domain.digest_schedule import next_after
 from telegram_assistant.domain.digests import Digest, Issue, Wish
 from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digest_feed import feed_path
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 
 
 def desk_of(request: Request, services: Services) -> DigestDesk:

@@ -23,8 +23,8 @@ from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import POSTS_INDEXED, stream
-from telegram_assistant.stores.postgres.live_posts import LivePost, LivePosts
-from telegram_assistant.stores.postgres.watched import WatchedChannels
+from telegram_assistant.stores.postgres.post_lists import LivePost, LivePosts
+from telegram_assistant.stores.postgres.watched_channels import WatchedChannels
 
 PER_TENANT = 20
 AT_MOST = 500

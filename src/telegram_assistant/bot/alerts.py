@@ -19,8 +19,8 @@ from telegram_assistant.bot.deliver import AlertMessage, Delivery
 from telegram_assistant.bot.words import Say, href, lines, shortened
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
-from telegram_assistant.stores.postgres.telegram_alerts import FoundPost, TelegramAlerts, ToldNotice
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.telegram_users import FoundPost, TelegramAlerts, ToldNotice
 from telegram_assistant.stores.redis import text_of
 
 PAUSE = 5.0  # seconds between two looks

@@ -25,8 +25,7 @@ from telegram_assistant.domain.trends import Kind
 from telegram_assistant.jobs.digest_desk import Shown
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.postgres.trends import Trends
-from telegram_assistant.stores.postgres.trends_values import FoundTrend
+from telegram_assistant.stores.postgres.trends import FoundTrend, Trends
 from telegram_assistant.stores.postgres.users import Users
 from telegram_assistant.stores.postgres.watched_channels import WatchedChannels
 

@@ -14,9 +14,9 @@ from telegram_assistant.domain.source import SourceError
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.audit import Auditor, Finding
 from telegram_assistant.ingest.audit_requests import ask_audit
+from telegram_assistant.stores.postgres.accounts import processes
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
-from telegram_assistant.stores.postgres.accounts import processes
 from telegram_assistant.wiring.demo import join_demo
 from telegram_assistant.wiring.ingest import open_pool, open_saver
 from telegram_assistant.wiring.runtime import Runtime

@@ -19,17 +19,12 @@ from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.advice import SENTENCES, Advice, advise
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.errors import Fatal
-from telegram_assistant.stores.postgres.audits import Audit, Audits
-from telegram_assistant.stores.postgres.watched_channels import ChannelSettings
+from telegram_assistant.stores.postgres.audits import Audit, Audits, Unreadable
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.media import MediaQueue
-from telegram_assistant.stores.postgres.watched_channels import Requests
-from telegram_assistant.stores.postgres.audits import Unreadable
-from telegram_assistant.stores.postgres.watched_channels import WatchedChannels
-from telegram_assistant.wiring.runtime import Runtime
-from telegram_assistant.stores.postgres.audits import Audit, Audits, Unreadable
 from telegram_assistant.stores.postgres.watched_channels import ChannelSettings, Requests, WatchedChannels
+from telegram_assistant.wiring.runtime import Runtime
 
 WAIT_SECONDS = 20.0
 PATIENCE_SECONDS = 60.0

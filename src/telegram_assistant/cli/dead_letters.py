@@ -15,7 +15,7 @@ from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.replay import replay as replay_letters
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters, Letter
+from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
 from telegram_assistant.wiring.runtime import Runtime
 
 SHOWN = 80

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal, Retry
-from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
 from telegram_assistant.wiring.runtime import Runtime
 
 console = Console()
@@ -30,7 +30,7 @@ def reindex(
             await indexes.hold()
         except Retry as exc:
             raise Fatal(f"{exc}: stop tga up (or tga worker), reindex, and start it again") from exc
-        reindexing = Reindexing(indexes, Materials(runtime.database))
+        reindexing = Reindexing(indexes, StoredPosts(runtime.database))
         total = await reindexing.count()
         with _bar() as progress:
             task = progress.add_task("Posts", total=total)

@@ -11,7 +11,7 @@ from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.cli.trace import find_post
 from telegram_assistant.errors import Fatal
-from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
 from telegram_assistant.wiring.runtime import Runtime
 
 console = Console()
@@ -26,8 +26,8 @@ def retag(posts: References) -> None:
         from telegram_assistant.stages.tagging import ask_retag  # noqa: PLC0415 - the stages, which no other command needs
 
         wanted = {await find_post(runtime, post): post for post in posts}
-        publisher, materials = Publisher(runtime.redis), Materials(runtime.database)
-        asked = await ask_retag(publisher, materials, list(wanted), runtime.clock)
+        publisher, stored_posts = Publisher(runtime.redis), StoredPosts(runtime.database)
+        asked = await ask_retag(publisher, stored_posts, list(wanted), runtime.clock)
         missing = [reference for post_id, reference in wanted.items() if post_id not in asked]
         if missing:
             raise Fatal(f"not stored, or deleted: {', '.join(missing)}; the others are tagged again")

@@ -19,8 +19,7 @@ from telegram_assistant.ai.spend import Day
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.budgets import Kind, day_of
 from telegram_assistant.stages.forecast import Forecast, forecasts
-from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.models import ModelUsage, UsedOnDay
+from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage, UsedOnDay
 from telegram_assistant.wiring.models import model_budget, models_config, open_vectors
 from telegram_assistant.wiring.runtime import Runtime
 

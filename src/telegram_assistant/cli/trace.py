@@ -16,7 +16,7 @@ from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.steps import Recorded, path_of
+from telegram_assistant.stores.postgres.pipeline import Recorded, path_of
 from telegram_assistant.wiring.runtime import Runtime
 
 console = Console()

@@ -15,8 +15,7 @@ from rich.text import Text
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.jobs.trends import find_trends
-from telegram_assistant.stores.postgres.trends import Trends
-from telegram_assistant.stores.postgres.trends_values import FoundTrend
+from telegram_assistant.stores.postgres.trends import FoundTrend, Trends
 from telegram_assistant.wiring.runtime import Runtime
 
 MOST = 100

@@ -9,8 +9,7 @@ from telegram_assistant.config import Settings
 from telegram_assistant.doctor.finding import Finding, fail, ok, warn
 from telegram_assistant.domain.addresses import is_loopback
 from telegram_assistant.errors import Fatal
-from telegram_assistant.stores.postgres.address import parse_address
-from telegram_assistant.stores.postgres.encryption import is_here, tls_of
+from telegram_assistant.stores.postgres.address import is_here, parse_address, tls_of
 from telegram_assistant.tls import verified_tls
 
 NAME = "encryption"

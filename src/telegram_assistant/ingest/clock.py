@@ -16,7 +16,7 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.health_status import clock_error, promised_at
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import CLOCK_OFFSET
-from telegram_assistant.stores.postgres.clock import Horizon, Spoiled
+from telegram_assistant.stores.postgres.upkeep import Horizon, Spoiled
 
 LOOK_SECONDS = 15.0
 TRUSTED = timedelta(seconds=30)  # a clock that differs more from the database's pulls nothing back

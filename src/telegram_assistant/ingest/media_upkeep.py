@@ -19,7 +19,7 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_LOSSES, FILES_LOST
 from telegram_assistant.stores.media import MediaStore, MediaStoreError
-from telegram_assistant.stores.postgres.evictions import Evictions
+from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.upkeep import Turn, Upkeep
 
 MEDIA = "media"

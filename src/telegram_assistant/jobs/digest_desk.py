@@ -20,10 +20,9 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.search.planning import Planner
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
-from telegram_assistant.stores.postgres.digests_posts import DigestPosts
+from telegram_assistant.stores.postgres.digests import DigestIssues, DigestPosts
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
 
 REMEMBERED = timedelta(days=14)  # so long a story is not told again
 PERIODS = {

@@ -18,7 +18,7 @@ from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.ranking import Ranked, score_words
 from telegram_assistant.search.stories import fold
-from telegram_assistant.stores.postgres.digests_posts import DigestPosts, Facts, Standing
+from telegram_assistant.stores.postgres.digests import DigestPosts, Facts, Standing
 from telegram_assistant.stores.postgres.search import SearchDocuments
 
 WINDOW = 2_000  # posts that are looked at for one topic, the newest

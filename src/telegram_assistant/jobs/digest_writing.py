@@ -22,7 +22,7 @@ from telegram_assistant.language.clean import plain, said, script_of, sentences_
 from telegram_assistant.language.inflection import Inflection, Wording, fold
 from telegram_assistant.search.ask import is_question
 from telegram_assistant.search.steering import steers, without_steering
-from telegram_assistant.stores.postgres.digests_posts import Facts
+from telegram_assistant.stores.postgres.digests import Facts
 
 MOST_SENTENCES = 2  # of a story
 MOST_SOURCES = 5  # of a sentence

@@ -18,8 +18,7 @@ from telegram_assistant.jobs.digest_delivery import Delivery, Parcel
 from telegram_assistant.jobs.digest_desk import DigestDesk
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DIGEST_ISSUES
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues, Sending
+from telegram_assistant.stores.postgres.digests import DigestIssues, Digests, Sending
 
 AT_ONCE = 500  # digests that are planned together
 LONGEST_PERIOD = timedelta(days=35)  # after a long silence no more is told

@@ -22,9 +22,8 @@ from telegram_assistant.jobs import Work
 from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.interests import Interests
-from telegram_assistant.stores.postgres.interests_posts import FittingChannel, FittingPost, InterestPosts, Origin
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.interests import FittingChannel, FittingPost, InterestPosts, Interests, Origin
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 
 MOST_NOTED = 8  # topics of one act
 POSTS_SINCE = timedelta(days=3)

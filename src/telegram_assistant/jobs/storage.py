@@ -13,9 +13,8 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.jobs import Work
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.usage import StorageUsage
+from telegram_assistant.stores.postgres.media import Evictions
+from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
 
 KEPT = timedelta(days=400)
 BATCH = 500

@@ -15,9 +15,7 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.jobs import Work
 from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.trends import Look, Trends
-from telegram_assistant.stores.postgres.trends_counts import Mention, TrendCounts
-from telegram_assistant.stores.postgres.trends_values import Saved, State
+from telegram_assistant.stores.postgres.trends import Look, Mention, Saved, State, TrendCounts, Trends
 
 EMERGING_HOURS = timedelta(hours=3)
 EMERGING_MORE = 1.0  # that scores have to be higher by: there are more looks in a day

@@ -17,9 +17,8 @@ from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.graph import Graph, Thing
 from telegram_assistant.language.plan import Plan
 from telegram_assistant.search.neighbours import Neighbourhood
-from telegram_assistant.stores.postgres.graph_posts import GraphPosts, Shared
+from telegram_assistant.stores.postgres.post_lists import GraphPosts, SearchPosts, Shared
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
 
 MOST_POSTS = 1_000  # the newest of a node that are looked at
 EXAMPLES = 5

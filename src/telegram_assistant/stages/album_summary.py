@@ -14,8 +14,7 @@ from telegram_assistant.errors import Skip
 from telegram_assistant.stages.index_entry import ALBUM
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.vision_analysis import VISION
-from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments
-from telegram_assistant.stores.postgres.materials import Material, Materials
+from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments, StoredPost, StoredPosts
 
 LONGEST = 8000
 
@@ -35,14 +34,14 @@ class Summary:
 class AlbumSummaries:
     """Makes them from what is stored of the items."""
 
-    def __init__(self, materials: Materials, enrichments: Enrichments, seen: SeenWords) -> None:
-        self._materials = materials
+    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, seen: SeenWords) -> None:
+        self._stored_posts = stored_posts
         self._enrichments = enrichments
         self._seen = seen
 
     async def make(self, album: AlbumParsed) -> Summary:
         """Raises Skip when no item is left."""
-        posts = await self._materials.of(album.post_ids)
+        posts = await self._stored_posts.of(album.post_ids)
         items = [posts[id_] for id_ in album.post_ids if id_ in posts and not posts[id_].deleted]
         if not items:
             raise Skip("every item of the album is gone")
@@ -62,7 +61,7 @@ class AlbumSummaries:
     async def looked_at(self, post_ids: Sequence[UUID]) -> dict[UUID, int]:
         """Items that vision is done with, as they are now, and how many of their pictures it has seen."""
         found = await self._enrichments.of(VISION, post_ids)
-        posts = await self._materials.of(list(found))
+        posts = await self._stored_posts.of(list(found))
         return {
             post_id: sum(bool(picture["seen"]) for picture in found[post_id].data["pictures"])
             for post_id, post in posts.items()
@@ -71,7 +70,7 @@ class AlbumSummaries:
 
     async def keep(self, event: AlbumAssembled) -> None:
         """With the post that stands for the album, for its page and its entry in the indexes."""
-        post = (await self._materials.of([event.post_id])).get(event.post_id)
+        post = (await self._stored_posts.of([event.post_id])).get(event.post_id)
         if post is None:
             return
         data = {
@@ -87,7 +86,7 @@ class AlbumSummaries:
         await self._enrichments.save(ALBUM, [Enrichment(event.post_id, post.content_hash, data, "album_assembler")])
 
 
-def _speaker(items: list[Material]) -> Material:
+def _speaker(items: list[StoredPost]) -> StoredPost:
     """The item with the caption, or else the first."""
     return next((item for item in items if item.text), items[0])
 

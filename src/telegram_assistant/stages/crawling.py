@@ -22,8 +22,8 @@ from telegram_assistant.domain.urls import NOBODY, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
 from telegram_assistant.stages.turns import Turns
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
 from telegram_assistant.stores.postgres.interests import Interests
-from telegram_assistant.stores.postgres.materials import Materials
 from telegram_assistant.stores.postgres.pages import Pages
 
 FRESH = timedelta(hours=24)
@@ -73,7 +73,7 @@ async def trigger_crawls(
     events: Sequence[PostTagged],
     *,
     rules: CrawlRules,
-    materials: Materials,
+    stored_posts: StoredPosts,
     pages: Pages,
     clock: Callable[[], datetime],
     interests: Interests | None = None,
@@ -81,7 +81,7 @@ async def trigger_crawls(
 ) -> list[Outcome]:
     """Words that vision added change no link: such a post goes straight on."""
     linked = [event for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]
-    posts = await materials.of([event.post_id for event in linked]) if linked else {}
+    posts = await stored_posts.of([event.post_id for event in linked]) if linked else {}
     channels = {event.channel_id for event in linked}
     liked = await interests.of_channels(channels) if interests is not None and channels else {}
     outcomes: list[Outcome] = []

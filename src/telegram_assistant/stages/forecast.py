@@ -13,9 +13,9 @@ from telegram_assistant.domain.models import Identity
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.index.vectors import Model, Vectors
 from telegram_assistant.names import INDEXING, TAGGING
-from telegram_assistant.stores.postgres.materials import Materials
-from telegram_assistant.stores.postgres.models import UsedOnDay
-from telegram_assistant.stores.postgres.steps import Steps
+from telegram_assistant.stores.postgres.budgets import UsedOnDay
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
+from telegram_assistant.stores.postgres.pipeline import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ async def forecasts(
         remote = _remote(config, config.embed)
         identity = Identity(config.embed, remote.embedding_model)
         posts, note = await _without_vectors(
-            open_vectors(), Materials(database), steps, Model(str(identity), remote.embedding_size)
+            open_vectors(), StoredPosts(database), steps, Model(str(identity), remote.embedding_size)
         )
         found.append(_forecast("embed", identity, posts, used, note))
     return found
@@ -82,14 +82,14 @@ def _forecast(ability: str, identity: Identity, posts: int, used: Sequence[UsedO
     )
 
 
-async def _without_vectors(vectors: Vectors, materials: Materials, steps: Steps, model: Model) -> tuple[int, str]:
+async def _without_vectors(vectors: Vectors, stored_posts: StoredPosts, steps: Steps, model: Model) -> tuple[int, str]:
     """After a change of the model that is all posts but those that have its vectors already."""
     try:
-        tenants = await materials.tenants()
+        tenants = await stored_posts.tenants()
         current = [await vectors.current(tenant) for tenant in tenants]
         if all(found in (None, model) for found in current):
             return await steps.lacking(INDEXING), ""
-        return sum([await materials.count(one) - await _there(vectors, one, model) for one in tenants]), ""
+        return sum([await stored_posts.count(one) - await _there(vectors, one, model) for one in tenants]), ""
     except Retry as exc:
         return await steps.lacking(INDEXING), f"posts that another model embedded are not counted: {exc}"
     finally:

@@ -13,8 +13,7 @@ from telegram_assistant.index.graph import Image, PostNode, WebPage
 from telegram_assistant.index.vectors import Point
 from telegram_assistant.stages.seen import SeenWords, words
 from telegram_assistant.stages.tag_persistence import TAGS, save_tags
-from telegram_assistant.stores.postgres.enrichment import Enrichments
-from telegram_assistant.stores.postgres.materials import Material, Materials
+from telegram_assistant.stores.postgres.enrichment import Enrichments, StoredPost, StoredPosts
 from telegram_assistant.stores.postgres.pages import Pages, StoredPage
 
 ALBUM = "album"
@@ -26,7 +25,7 @@ LONGEST = 12_000
 class Entry:
     """One post for both indexes."""
 
-    post: Material
+    post: StoredPost
     tags_row: Mapping[str, Any]
     pictures: Sequence[tuple[str, Seen]]
     pages: Sequence[StoredPage]
@@ -124,8 +123,8 @@ class Entry:
 class EntryReader:
     """Reads a batch of entries with one statement per table."""
 
-    def __init__(self, materials: Materials, enrichments: Enrichments, pages: Pages, seen: SeenWords) -> None:
-        self._materials = materials
+    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, pages: Pages, seen: SeenWords) -> None:
+        self._stored_posts = stored_posts
         self._enrichments = enrichments
         self._pages = pages
         self._seen = seen
@@ -135,7 +134,7 @@ class EntryReader:
         await save_tags(events, enrichments=self._enrichments)
 
     async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, Entry]:
-        posts = await self._materials.of(post_ids)
+        posts = await self._stored_posts.of(post_ids)
         rows = await self._enrichments.of(TAGS, post_ids)
         tags = {
             id_: row.data for id_, row in rows.items() if id_ in posts and row.content_hash == posts[id_].content_hash
@@ -155,4 +154,4 @@ class EntryReader:
         }
 
     async def pictures(self, post_ids: Sequence[UUID]) -> dict[UUID, list[tuple[str, Seen]]]:
-        return await self._seen.pictures_of(list((await self._materials.of(post_ids)).values()))
+        return await self._seen.pictures_of(list((await self._stored_posts.of(post_ids)).values()))

@@ -26,8 +26,8 @@ from telegram_assistant.metrics import ENGINE_LOSSES, INDEX_REBUILD_REMAINING, I
 from telegram_assistant.stages.indexing import Indexes
 from telegram_assistant.stages.reindexing import Reindexing
 from telegram_assistant.stores.outage import is_outage
-from telegram_assistant.stores.postgres.materials import Materials
-from telegram_assistant.stores.postgres.steps import Steps
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
+from telegram_assistant.stores.postgres.pipeline import Steps
 from telegram_assistant.stores.postgres.upkeep import Turn, Upkeep, begin_anew
 
 INDEXES, PASS = "indexes", "index_pass"
@@ -76,7 +76,7 @@ class IndexUpkeep:
 
     upkeep: Upkeep
     indexes: Indexes
-    materials: Materials
+    stored_posts: StoredPosts
     steps: Steps
     place: str  # of the embedded ones; those of servers are the same for everybody
     admitted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -136,7 +136,7 @@ class IndexUpkeep:
 
     async def _compare_marks(self, turn: Turn[IndexesState]) -> None:
         state = turn.state
-        found = {str(tenant): await self.indexes.vectors.mark(tenant) for tenant in await self.materials.tenants()}
+        found = {str(tenant): await self.indexes.vectors.mark(tenant) for tenant in await self.stored_posts.tenants()}
         graph = await self.indexes.graph.mark()
         coming = {state.coming} - {""}
         changed = {tenant for tenant, mark in found.items() if mark not in {state.vectors.get(tenant, mark), *coming}}
@@ -218,8 +218,8 @@ class IndexUpkeep:
 
     async def _end(self, state: PassState) -> None:
         if state.strays:
-            for tenant in await self.materials.tenants():
-                await Reindexing(self.indexes, self.materials).remove_strays(tenant)
+            for tenant in await self.stored_posts.tenants():
+                await Reindexing(self.indexes, self.stored_posts).remove_strays(tenant)
         if state.why or state.restored:
             log.warning("indexes_compared", reason=state.why, posts=state.examined, restored=state.restored)
 

@@ -16,7 +16,7 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.log import get_logger
 from telegram_assistant.stages.indexing import Indexes
-from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
 
 BATCH = 100
 EVERY = 60.0
@@ -30,7 +30,7 @@ class Reembedding:
     """One process does it, by a lock; what is embedded already is not embedded again after a restart."""
 
     indexes: Indexes
-    materials: Materials
+    stored_posts: StoredPosts
     lock: Lock
     done: int = 0
     total: int = 0
@@ -41,7 +41,7 @@ class Reembedding:
         while True:
             try:
                 if await self.lock.hold():
-                    for tenant_id in await self.materials.tenants():
+                    for tenant_id in await self.stored_posts.tenants():
                         await self.bring_up_to_date(tenant_id, task)
             except Retry as exc:
                 log.debug("reembedding_waits", reason=str(exc))  # another process holds the index, or it is away
@@ -57,9 +57,9 @@ class Reembedding:
             return False
         log.warning("reembedding_began", tenant=str(tenant_id), from_model=current.name, to_model=model.name)
         await vectors.open(tenant_id, model)
-        self.done, self.total = 0, await self.materials.count(tenant_id)
+        self.done, self.total = 0, await self.stored_posts.count(tenant_id)
         after: UUID | None = None
-        while batch := await self.materials.ids_after(tenant_id, after, limit=BATCH):
+        while batch := await self.stored_posts.ids_after(tenant_id, after, limit=BATCH):
             await self._embed(batch)
             after = batch[-1]
             self.done += len(batch)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from telegram_assistant.stages.indexing import Indexes
-from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
 
 BATCH = 100
 
@@ -17,14 +17,14 @@ class Reindexing:
     """Idempotent: what is in an index already, and the same, costs a look."""
 
     indexes: Indexes
-    materials: Materials
+    stored_posts: StoredPosts
 
     async def count(self) -> int:
-        return sum([await self.materials.count(tenant) for tenant in await self.materials.tenants()])
+        return sum([await self.stored_posts.count(tenant) for tenant in await self.stored_posts.tenants()])
 
     async def run(self, told: Callable[[int], None] = lambda _: None, *, keep: bool = True) -> int:
         """How many posts were put in. What the tables no longer have goes out."""
-        return sum([await self._tenant(tenant, told, keep=keep) for tenant in await self.materials.tenants()])
+        return sum([await self._tenant(tenant, told, keep=keep) for tenant in await self.stored_posts.tenants()])
 
     async def _tenant(self, tenant_id: UUID, told: Callable[[int], None], *, keep: bool) -> int:
         vectors, model = self.indexes.vectors, self.indexes.model
@@ -34,7 +34,7 @@ class Reindexing:
             await self.indexes.graph.drop(tenant_id)
         done = 0
         after: UUID | None = None
-        while batch := await self.materials.ids_after(tenant_id, after, limit=BATCH):
+        while batch := await self.stored_posts.ids_after(tenant_id, after, limit=BATCH):
             await self.indexes.put(await self.indexes.entries.of(batch))
             after = batch[-1]
             done += len(batch)
@@ -53,7 +53,7 @@ class Reindexing:
         if current is None:
             return
         async for ids in self.indexes.vectors.ids(tenant_id, current):
-            known = await self.materials.of(ids)
+            known = await self.stored_posts.of(ids)
             strays = [id_ for id_ in ids if id_ not in known or known[id_].deleted]
             if strays:
                 await self.indexes.remove(tenant_id, strays)

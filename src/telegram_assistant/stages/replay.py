@@ -9,7 +9,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.waiting import Waiting, WaitingRoom
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters, Letter
+from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
 
 
 def is_event(letter: Letter) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from telegram_assistant.domain.understanding import Seen
-from telegram_assistant.stores.postgres.materials import Material
-from telegram_assistant.stores.postgres.pictures import Pictures
+from telegram_assistant.stores.postgres.enrichment import Pictures, StoredPost
 
 LONGEST = 4000  # characters of words from pictures that a post is given
 
@@ -18,7 +17,7 @@ class SeenWords:
     def __init__(self, pictures: Pictures) -> None:
         self._pictures = pictures
 
-    async def pictures_of(self, posts: Sequence[Material]) -> dict[UUID, list[tuple[str, Seen]]]:
+    async def pictures_of(self, posts: Sequence[StoredPost]) -> dict[UUID, list[tuple[str, Seen]]]:
         """Each picture of each post that was looked at, by its SHA-256."""
         hashes = {file.sha256 for post in posts for file in post.files if file.sha256}
         found = await self._pictures.of(sorted(hashes))
@@ -27,7 +26,7 @@ class SeenWords:
             for post in posts
         }
 
-    async def of(self, posts: Sequence[Material]) -> dict[UUID, str]:
+    async def of(self, posts: Sequence[StoredPost]) -> dict[UUID, str]:
         seen = await self.pictures_of(posts)
         return {post_id: words(found) for post_id, found in seen.items()}
 

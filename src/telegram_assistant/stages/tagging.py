@@ -22,7 +22,7 @@ from telegram_assistant.errors import Skip
 from telegram_assistant.names import POSTS_RETAG, POSTS_TAGGED
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ async def tag_posts(events: Sequence[PostParsed], *, tagging: Tagging) -> list[O
 
 
 async def retag_posts(
-    events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, materials: Materials, seen: SeenWords
+    events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, stored_posts: StoredPosts, seen: SeenWords
 ) -> list[Outcome]:
     """Where vision read something that the tags do not know of, or where somebody asked for it."""
-    posts = await materials.of([event.post_id for event in events])
+    posts = await stored_posts.of([event.post_id for event in events])
     words = await seen.of(list(posts.values()))
     payers = await tagging.budgets.watchers({post.channel_id for post in posts.values()})
 
@@ -79,10 +79,10 @@ async def retag_posts(
 
 
 async def ask_retag(
-    publisher: Publisher, materials: Materials, post_ids: Sequence[UUID], clock: Callable[[], datetime]
+    publisher: Publisher, stored_posts: StoredPosts, post_ids: Sequence[UUID], clock: Callable[[], datetime]
 ) -> list[UUID]:
     """Have stored posts tagged again, as they are now; which of them are there."""
-    posts = [post for post in (await materials.of(post_ids)).values() if not post.deleted]
+    posts = [post for post in (await stored_posts.of(post_ids)).values() if not post.deleted]
     now = clock()
     events = [
         PostRetag(

@@ -23,9 +23,14 @@ from telegram_assistant.names import POSTS_VISION_ANALYZED
 from telegram_assistant.stages.turns import Turns
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments
-from telegram_assistant.stores.postgres.materials import File, Material, Materials
-from telegram_assistant.stores.postgres.pictures import Pictures
+from telegram_assistant.stores.postgres.enrichment import (
+    Enrichment,
+    Enrichments,
+    File,
+    Pictures,
+    StoredPost,
+    StoredPosts,
+)
 
 VISION = "vision"
 PENDING = "pending"
@@ -52,7 +57,7 @@ class Vision:
     at_once: int = 3
     turns: Turns = field(default_factory=Turns)
 
-    async def look(self, file: File, post: Material, position: int) -> Decision:
+    async def look(self, file: File, post: StoredPost, position: int) -> Decision:
         """Make sure that there is a result; what was decided about it."""
         facts = self._facts(file, post, position, None)
         decision = self.policy.decide(facts)
@@ -95,7 +100,7 @@ class Vision:
         seen = await self.remote.describe(picture)
         return completed(seen, local or await self.local.describe(picture))
 
-    def _facts(self, file: File, post: Material, position: int, score: float | None) -> PictureFacts:
+    def _facts(self, file: File, post: StoredPost, position: int, score: float | None) -> PictureFacts:
         return PictureFacts(
             mime=file.mime,
             size=file.size,
@@ -117,11 +122,11 @@ class Vision:
 
 
 async def analyse_posts(
-    events: Sequence[PostParsed | MediaSettled], *, vision: Vision, materials: Materials, enrichments: Enrichments
+    events: Sequence[PostParsed | MediaSettled], *, vision: Vision, stored_posts: StoredPosts, enrichments: Enrichments
 ) -> list[Outcome]:
     """Told by the post itself and by each of its files; whoever comes last finds nothing left to wait for."""
     with_files = [event.post_id for event in events if not isinstance(event, PostParsed) or event.has_media]
-    posts = await materials.of(with_files) if with_files else {}
+    posts = await stored_posts.of(with_files) if with_files else {}
     payers = await vision.budgets.watchers({post.channel_id for post in posts.values()})
 
     async def one(event: PostParsed | MediaSettled) -> Done:
@@ -143,7 +148,7 @@ async def analyse_posts(
     return await each(events, one, at_once=vision.at_once)
 
 
-async def _picture(vision: Vision, file: File, post: Material) -> dict[str, Any]:
+async def _picture(vision: Vision, file: File, post: StoredPost) -> dict[str, Any]:
     entry = {"position": file.position, "sha256": file.sha256, "kind": file.kind}
     if file.status != STORED:
         return {**entry, "seen": False, "rule": file.status, "reason": file.reason or "it was not downloaded"}
@@ -154,13 +159,13 @@ async def _picture(vision: Vision, file: File, post: Material) -> dict[str, Any]
     return {**entry, "seen": decision.allowed, "rule": decision.rule, "reason": decision.reason}
 
 
-def _place_in_album(post: Material, file: File) -> int:
+def _place_in_album(post: StoredPost, file: File) -> int:
     """Items of an album are posts of their own, with ids one after the other; the policy counts them from 0."""
     return file.position if post.album_place is None else post.album_place
 
 
 def _analyzed(
-    event: PostParsed | MediaSettled, post: Material, found: Sequence[dict[str, Any]], vision: Vision
+    event: PostParsed | MediaSettled, post: StoredPost, found: Sequence[dict[str, Any]], vision: Vision
 ) -> Done:
     seen = sum(bool(one["seen"]) for one in found)
     left_out = [f"{one['kind']}: {one['reason']}" for one in found if not one["seen"]]

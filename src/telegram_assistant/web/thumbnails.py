@@ -13,7 +13,7 @@ from telegram_assistant.errors import Skip
 from telegram_assistant.processes.starting import our_module
 from telegram_assistant.processes.worker import Worker
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.post_files import KeptFile
+from telegram_assistant.stores.postgres.post_views import KeptFile
 
 LARGEST = 40 * 2**20  # bytes of a file that is read into memory for it
 MOST_KEPT = 64 * 2**20  # bytes of thumbnails

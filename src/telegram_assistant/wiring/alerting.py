@@ -23,9 +23,8 @@ from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.names import ALERTING_LOCK
 from telegram_assistant.search.webhooks import Webhooks
-from telegram_assistant.stores.postgres.alert_channels import AlertChannels, AlertDeliveries
-from telegram_assistant.stores.postgres.notices import Notices
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries, Notices
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 from telegram_assistant.stores.sealed import Sealer

@@ -30,11 +30,10 @@ from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.saved import Hooks
 from telegram_assistant.stages import groups
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
-from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.models import ModelResults
-from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.usage import StorageUsage
+from telegram_assistant.stores.postgres.budgets import ModelResults
+from telegram_assistant.stores.postgres.media import Evictions
+from telegram_assistant.stores.postgres.pipeline import DeadLetters
+from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
 from telegram_assistant.web.thumbnails import Thumbnails
 from telegram_assistant.wiring.alerting import open_places, start_alerting
 from telegram_assistant.wiring.ingest import open_media_store

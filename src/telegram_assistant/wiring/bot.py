@@ -31,11 +31,9 @@ from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.interests import Advisor
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
-from telegram_assistant.stores.postgres.telegram_alerts import TelegramAlerts
-from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.telegram_users import TelegramAlerts, TelegramUsers
 from telegram_assistant.wiring.runtime import Runtime
 
 WEBHOOK_PATH = "/bot/webhook"

@@ -24,8 +24,8 @@ from telegram_assistant.language.documents import WORDS_ONLY
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.jobs import JobRuns
-from telegram_assistant.stores.postgres.requests import Requests
 from telegram_assistant.stores.postgres.trends import Trends
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.wiring.runtime import Runtime
 from telegram_simulator.archive import Archive
 from telegram_simulator.generate import DEMO_EDITION, demo_world

@@ -51,15 +51,13 @@ from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.audits import Audits, Unreadable
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.clock import Horizon, StoredTimes
 from telegram_assistant.stores.postgres.comments import Comments
-from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.media import MediaQueue
+from telegram_assistant.stores.postgres.media import Evictions, MediaQueue
 from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.upkeep import Upkeep
-from telegram_assistant.wiring.runtime import Runtime
+from telegram_assistant.stores.postgres.upkeep import Horizon, StoredTimes, Upkeep
 from telegram_assistant.stores.postgres.watched_channels import Requests
+from telegram_assistant.wiring.runtime import Runtime
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0

@@ -16,8 +16,7 @@ from telegram_assistant.jobs.digest_mail import Mail, MailServer
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.jobs.runner import LOCK_TTL, Jobs
 from telegram_assistant.names import JOBS_LOCK
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
+from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.stores.postgres.jobs import JobRuns
 from telegram_assistant.wiring.runtime import Runtime
 

@@ -23,8 +23,7 @@ from telegram_assistant.ai.spend import ModelBudget, ModelLimits
 from telegram_assistant.config import Settings
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors
-from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.models import ModelUsage
+from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage
 
 
 def models_config(settings: Settings) -> ModelsConfig:

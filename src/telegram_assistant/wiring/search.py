@@ -19,10 +19,9 @@ from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.service import Search
 from telegram_assistant.search.webhooks import Webhooks
-from telegram_assistant.stores.postgres.saved_searches import SavedSearches
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.search_alerts import SearchAlerts
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from telegram_assistant.stores.sealed import Sealer
 
 

@@ -75,16 +75,12 @@ from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tag_persistence import save_tags
 from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
 from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
-from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
-from telegram_assistant.stores.postgres.enrichment import Enrichments
+from telegram_assistant.stores.postgres.budgets import Budgets, ModelResults
+from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPosts
 from telegram_assistant.stores.postgres.interests import Interests
-from telegram_assistant.stores.postgres.materials import Materials
-from telegram_assistant.stores.postgres.models import ModelResults
 from telegram_assistant.stores.postgres.pages import Pages
-from telegram_assistant.stores.postgres.pictures import Pictures
+from telegram_assistant.stores.postgres.pipeline import DeadLetters, Steps
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.steps import Steps
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.wiring.ingest import open_media_store, open_saver
 from telegram_assistant.wiring.models import model_budget, models_config, open_graph, open_vectors, place_of_indexes
@@ -103,7 +99,7 @@ SMALL = 4  # events at once where each takes long, so that several workers can s
 class Stores:
     """The tables of the pipeline."""
 
-    materials: Materials
+    stored_posts: StoredPosts
     enrichments: Enrichments
     pages: Pages
     pictures: Pictures
@@ -116,7 +112,7 @@ class Stores:
     def of(cls, runtime: Runtime) -> Stores:
         database = runtime.database
         return cls(
-            Materials(database),
+            StoredPosts(database),
             Enrichments(database),
             Pages(database),
             Pictures(database),
@@ -175,7 +171,7 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     deadlines = partial(keep_deadlines, albums=albums, publisher=Publisher(runtime.redis))
     await runtime.start_task("album_deadlines", deadlines, patience=PATIENCE)
     lock = Lock(runtime.redis, REEMBED_LOCK, name, ttl=REEMBED_TTL, monotonic=asyncio.get_running_loop().time)
-    reembedding = Reembedding(indexes, stores.materials, lock)
+    reembedding = Reembedding(indexes, stores.stored_posts, lock)
     await runtime.start_task("reembedding", reembedding.run, patience=PATIENCE)
     runtime.health.sections["reembedding"] = reembedding.report
     upkeep = SearchUpkeep(indexes.texts, stores.documents, indexes.entries)
@@ -216,7 +212,7 @@ def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVi
 
 async def _start_index_upkeep(runtime: Runtime, stores: Stores, indexes: Indexes) -> IndexUpkeep:
     place = place_of_indexes(runtime.settings, runtime.folder.path)
-    upkeep = IndexUpkeep(Upkeep(runtime.database), indexes, stores.materials, stores.steps, place)
+    upkeep = IndexUpkeep(Upkeep(runtime.database), indexes, stores.stored_posts, stores.steps, place)
     runtime.stack.push_async_callback(upkeep.release)
     await runtime.start_task("index_upkeep", upkeep.run, patience=PATIENCE)
     runtime.health.sections["indexes"] = upkeep.report
@@ -228,13 +224,13 @@ def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
     runtime.stack.push_async_callback(vectors.close)
     graph = open_graph(runtime.settings, runtime.folder.path)
     runtime.stack.push_async_callback(graph.close)
-    entries = EntryReader(stores.materials, stores.enrichments, stores.pages, SeenWords(stores.pictures))
+    entries = EntryReader(stores.stored_posts, stores.enrichments, stores.pages, SeenWords(stores.pictures))
     texts = TextIndex(stores.documents, Lexicon(Inflection()))
     return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock, stores.budgets)
 
 
 def _albums(runtime: Runtime, stores: Stores) -> Albums:
-    summaries = AlbumSummaries(stores.materials, stores.enrichments, SeenWords(stores.pictures))
+    summaries = AlbumSummaries(stores.stored_posts, stores.enrichments, SeenWords(stores.pictures))
     return Albums(runtime.redis, summaries, runtime.clock)
 
 
@@ -289,26 +285,26 @@ async def _when_admitted(upkeep: IndexUpkeep, run: Job, task: Task) -> None:
 
 def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) -> dict[str, dict[str, Handler]]:
     """By stage and event: the functions with what they need."""
-    settings, clock, materials = runtime.settings, runtime.clock, stores.materials
+    settings, clock, stored_posts = runtime.settings, runtime.clock, stores.stored_posts
     allow: Allowance = runtime.crawl_allowed or NOBODY
     tagging = Tagging(models.tagger, stores.budgets, clock, min_chars=settings.tagging_min_chars)
     crawling = _crawling(runtime, stores, allow)
     rules = load_rules(settings.crawl_rules_file)
     seen = SeenWords(stores.pictures)
-    look = partial(analyse_posts, vision=vision, materials=materials, enrichments=stores.enrichments)
+    look = partial(analyse_posts, vision=vision, stored_posts=stored_posts, enrichments=stores.enrichments)
     return {
         VISION_ANALYSIS: {POSTS_PARSED: look, MEDIA_SETTLED: look},
         TAGGING: {POSTS_PARSED: partial(tag_posts, tagging=tagging)},
         RETAGGING: {
-            POSTS_VISION_ANALYZED: partial(retag_posts, tagging=tagging, materials=materials, seen=seen),
-            POSTS_RETAG: partial(retag_posts, tagging=tagging, materials=materials, seen=seen),
+            POSTS_VISION_ANALYZED: partial(retag_posts, tagging=tagging, stored_posts=stored_posts, seen=seen),
+            POSTS_RETAG: partial(retag_posts, tagging=tagging, stored_posts=stored_posts, seen=seen),
         },
         TAG_PERSISTENCE: {POSTS_TAGGED: partial(save_tags, enrichments=stores.enrichments)},
         CRAWL_TRIGGER: {
             POSTS_TAGGED: partial(
                 trigger_crawls,
                 rules=rules,
-                materials=materials,
+                stored_posts=stored_posts,
                 pages=stores.pages,
                 clock=clock,
                 interests=Interests(runtime.database),
@@ -355,7 +351,7 @@ def open_indexes(runtime: Runtime) -> Indexes:
     vectors, graph = open_vectors(settings, runtime.folder.path), open_graph(settings, runtime.folder.path)
     runtime.stack.push_async_callback(vectors.close)
     runtime.stack.push_async_callback(graph.close)
-    entries = EntryReader(Materials(database), Enrichments(database), Pages(database), SeenWords(Pictures(database)))
+    entries = EntryReader(StoredPosts(database), Enrichments(database), Pages(database), SeenWords(Pictures(database)))
     texts = TextIndex(SearchDocuments(database), Lexicon(Inflection()))
     return Indexes(vectors, graph, texts, embedder, entries, runtime.clock)
 

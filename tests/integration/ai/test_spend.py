@@ -35,8 +35,7 @@ from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tagging import Tagging, tag_posts
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage
+from telegram_assistant.stores.postgres.budgets import Budgets, ModelResults, ModelUsage
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, events_of, post
@@ -86,7 +85,7 @@ async def desk(database: AsyncEngine, redis: Redis) -> Desk:
 @pytest.fixture
 async def indexes_of(desk: Desk, folder: Path) -> AsyncIterator[Callable[[Models], Indexes]]:
     vectors, graph = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph", memory_mb=128)
-    entries = EntryReader(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
+    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, SeenWords(desk.pictures))
     texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
     yield lambda models: Indexes(vectors, graph, texts, models.embedder, entries, utc_now, desk.budgets)
     await vectors.close()

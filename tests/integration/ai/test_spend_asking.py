@@ -20,8 +20,7 @@ from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.meaning import Meaning
-from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.models import ModelUsage, Used
+from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage, Used
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, POSTED, SYSTEM

@@ -9,8 +9,7 @@ import pytest
 
 from telegram_assistant.domain.alerting import MOST_WATCHED, NoticeState, Topic, Way
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.usage import Usage
+from telegram_assistant.stores.postgres.storage import Storage, Usage
 from tests.integration.search.archive import NEWS, SYSTEM
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from telegram_assistant.bus.waiting import WaitingRoom
 from telegram_assistant.domain.letters import DeadLetter
 from telegram_assistant.names import INDEXING, POSTS_ENRICHED, POSTS_PARSED, TAGGING
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.pipeline import DeadLetters
 
 pytestmark = pytest.mark.integration
 

@@ -25,7 +25,7 @@ from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.health import listen, serve
 from telegram_assistant.names import POSTS_INDEXED, stream
 from telegram_assistant.stages import groups
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import NEWS, SYSTEM
 

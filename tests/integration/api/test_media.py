@@ -19,7 +19,7 @@ from telegram_assistant.api.media_links import MediaLinks
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.post import Media, MediaKind
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.post_files import KeptFile
+from telegram_assistant.stores.postgres.post_views import KeptFile
 from telegram_assistant.web.thumbnails import Thumbnails
 from tests.integration.api.newsroom import Newsroom
 from tests.integration.stages.desk import Desk, drawing

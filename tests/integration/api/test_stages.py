@@ -18,7 +18,7 @@ from telegram_assistant.bus.sampler import KEPT, Sampler
 from telegram_assistant.metrics import STAGE_EVENTS
 from telegram_assistant.names import POSTS_PARSED, TAGGING, stream
 from telegram_assistant.stages import STAGES, groups
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from tests.integration.search.archive import NEWS, SPORT
 
 pytestmark = pytest.mark.integration

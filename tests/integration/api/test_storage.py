@@ -12,9 +12,8 @@ import pytest
 
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.storage import MEGABYTE
-from telegram_assistant.stores.postgres.evictions import REASON, Evictions
-from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.usage import Usage
+from telegram_assistant.stores.postgres.media import REASON, Evictions
+from telegram_assistant.stores.postgres.storage import Storage, Usage
 from telegram_assistant.web.page import size
 
 pytestmark = pytest.mark.integration

@@ -19,11 +19,9 @@ from telegram_assistant.bot.deliver import Delivery
 from telegram_assistant.bot.memory import Memory
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.errors import Retry
-from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.postgres.search_alerts import SearchAlerts
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
-from telegram_assistant.stores.postgres.telegram_alerts import SETTLED, TelegramAlerts
-from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
+from telegram_assistant.stores.postgres.telegram_users import SETTLED, TelegramAlerts, TelegramUsers
 from tests.integration.bot.bot_api import TOKEN, BotApi, Person
 
 pytestmark = pytest.mark.integration

@@ -15,8 +15,8 @@ from telegram_assistant.bot.memory import Memory
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
 from telegram_assistant.wiring.bot import open_delivery
 from tests.integration.bot.bot_api import LONGEST, TOKEN, BotApi, Person

@@ -15,8 +15,7 @@ from telegram_assistant.domain.digests import Digest, Language, Way, Wish
 from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
+from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.watched_channels import Requests
 from tests.integration.bot.bot_api import BotApi, Person

@@ -37,7 +37,7 @@ async def test_spec_8_a_manual_retag_from_the_command_line(tga: Tga, desk: Desk)
     printed = await tga("retag", "https://t.me/news/1")
     assert "1 posts are tagged again" in printed.out
     tagging = Tagging(Model(), desk.budgets, utc_now)
-    handler = partial(retag_posts, tagging=tagging, materials=desk.materials, seen=SeenWords(desk.pictures))
+    handler = partial(retag_posts, tagging=tagging, stored_posts=desk.stored_posts, seen=SeenWords(desk.pictures))
     await run_stage(desk, RETAGGING, {POSTS_RETAG: handler})
     [tagged] = await desk.told(POSTS_TAGGED)
     assert (tagged.post_id, tagged.trigger) == (post(1).id, Trigger.MANUAL)

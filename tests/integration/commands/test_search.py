@@ -32,7 +32,7 @@ async def filled(desk: Desk) -> Desk:
         channel=CHANNEL,
     )
     await desk.save(*posts)
-    entries = EntryReader(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
+    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, SeenWords(desk.pictures))
     lexicon = Lexicon(Inflection())
     found = await entries.of([one.id for one in posts])
     await SearchDocuments(desk.database).put([make_document(source_of(entry), lexicon) for entry in found.values()])

@@ -19,7 +19,7 @@ from telegram_assistant.domain.understanding import Usage
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.names import INDEXING, TAGGING
-from telegram_assistant.stores.postgres.models import ModelUsage
+from telegram_assistant.stores.postgres.budgets import ModelUsage
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, POSTED, SYSTEM, WEATHER, Desk, post
 
@@ -131,7 +131,7 @@ async def test_another_model_embeds_every_post_anew(tga: Tga, spent: Desk, envir
     await vectors.put(SYSTEM, new, [point])
     await vectors.close()
     assert json.loads((await tga("spend", "--json")).out)["waiting"][1]["posts"] == 3
-    assert await spent.materials.count(SYSTEM) == 4
+    assert await spent.stored_posts.count(SYSTEM) == 4
 
 
 async def test_what_each_tenant_used_today(tga: Tga, desk: Desk) -> None:

@@ -44,7 +44,9 @@ async def traced(desk: Desk) -> Desk:
     await desk.told(POSTS_PARSED)
     await run_stage(desk, TAGGING, {POSTS_PARSED: partial(tag_posts, tagging=Tagging(Model(), desk.budgets, utc_now))})
     await run_stage(desk, TAG_PERSISTENCE, {POSTS_TAGGED: partial(save_tags, enrichments=desk.enrichments)})
-    trigger = partial(trigger_crawls, rules=load_rules(), materials=desk.materials, pages=desk.pages, clock=utc_now)
+    trigger = partial(
+        trigger_crawls, rules=load_rules(), stored_posts=desk.stored_posts, pages=desk.pages, clock=utc_now
+    )
     await run_stage(desk, CRAWL_TRIGGER, {POSTS_TAGGED: trigger})
     waits = Step(
         post_id=ONE.id,

@@ -16,8 +16,7 @@ from telegram_assistant.jobs.digest_delivery import Delivery
 from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digests import DigestJob, Limits
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
+from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from tests.integration.search.archive import POSTED
 
 Town = Any  # of the conftest.py above, which cannot be imported

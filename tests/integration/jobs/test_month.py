@@ -25,8 +25,7 @@ from telegram_assistant.jobs import DIGESTS, Plan
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.jobs.runner import KEPT, LOCK_TTL, Jobs
 from telegram_assistant.names import JOBS_LOCK
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
+from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.stores.postgres.jobs import JobRuns
 
 pytestmark = pytest.mark.integration

@@ -16,9 +16,8 @@ from telegram_assistant.ingest.media import MediaProcessor
 from telegram_assistant.jobs.storage import measure, report
 from telegram_assistant.stores.media import MediaStore, StoredFile
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.usage import StorageUsage
+from telegram_assistant.stores.postgres.media import Evictions
+from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
 from telegram_simulator.model import File
 
 pytestmark = pytest.mark.integration

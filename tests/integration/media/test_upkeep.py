@@ -14,7 +14,7 @@ from telegram_assistant.ingest.media import MediaProcessor
 from telegram_assistant.ingest.media_upkeep import MediaUpkeep
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.channels import Channels
-from telegram_assistant.stores.postgres.evictions import Evictions
+from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_simulator.model import File
 

@@ -30,7 +30,7 @@ from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.neighbours import Neighbourhood
 from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM, Archive

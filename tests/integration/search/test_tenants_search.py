@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from telegram_assistant.search.service import Search
 from telegram_assistant.stores.postgres.database import as_tenant
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from tests.integration.search.archive import Archive
 
 pytestmark = pytest.mark.integration

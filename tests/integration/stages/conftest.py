@@ -117,7 +117,7 @@ async def tagging(desk: Desk, local: Local) -> Tagging:
 @pytest_asyncio.fixture(loop_scope="session")
 async def indexes(desk: Desk, local: Local, folder: Path) -> AsyncIterator[Indexes]:
     vectors, graph = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph", memory_mb=128)
-    entries = EntryReader(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
+    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, SeenWords(desk.pictures))
     texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
     yield Indexes(vectors, graph, texts, local.models.embedder, entries, utc_now)
     await vectors.close()

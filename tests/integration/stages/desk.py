@@ -29,15 +29,11 @@ from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_VISION_ANALYZED, stream
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
-from telegram_assistant.stores.postgres.enrichment import Enrichments
-from telegram_assistant.stores.postgres.materials import Materials
+from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage
+from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPosts
 from telegram_assistant.stores.postgres.media import MediaQueue, Wanted
-from telegram_assistant.stores.postgres.models import ModelUsage
 from telegram_assistant.stores.postgres.pages import Pages
-from telegram_assistant.stores.postgres.pictures import Pictures
-from telegram_assistant.stores.postgres.steps import Steps
+from telegram_assistant.stores.postgres.pipeline import DeadLetters, Steps
 from telegram_assistant.wiring.runtime import utc_now
 
 CHANNEL = 77
@@ -136,7 +132,7 @@ class Desk:
     _leased: dict[tuple[UUID, int], Wanted] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.materials = Materials(self.database)
+        self.stored_posts = StoredPosts(self.database)
         self.enrichments = Enrichments(self.database)
         self.pages = Pages(self.database)
         self.pictures = Pictures(self.database)

@@ -63,7 +63,7 @@ class Album:
         return [self.whole, *self.items]
 
     def albums(self, **fields: Any) -> Albums:
-        summaries = AlbumSummaries(self.desk.materials, self.desk.enrichments, SeenWords(self.desk.pictures))
+        summaries = AlbumSummaries(self.desk.stored_posts, self.desk.enrichments, SeenWords(self.desk.pictures))
         return replace(Albums(self.desk.redis, summaries, utc_now), **fields)
 
     async def hear(self, events: Sequence[AlbumEvent], albums: Albums | None = None) -> list[Outcome]:

@@ -67,7 +67,7 @@ class Line:
         return await trigger_crawls(
             events,
             rules=rules or load_rules(),
-            materials=self.desk.materials,
+            stored_posts=self.desk.stored_posts,
             pages=self.desk.pages,
             clock=utc_now,
             interests=Interests(self.desk.database),

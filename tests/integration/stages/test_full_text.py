@@ -158,7 +158,7 @@ async def test_who_was_overtaken_takes_nothing_back(library: Library) -> None:
                 await index_posts([library.event(one)], indexes=library.indexes)
             return found
 
-    reader = Overtaken(desk.materials, desk.enrichments, desk.pages, SeenWords(desk.pictures))
+    reader = Overtaken(desk.stored_posts, desk.enrichments, desk.pages, SeenWords(desk.pictures))
     assert await library.indexes.texts.put_words([one.id, UUID(int=5)], reader) == {one.id}
     assert reader.looks == 2
     assert await library.found("tag:прогноз погода") == [1]

@@ -51,7 +51,7 @@ async def indexed(desk: Desk, indexes: Indexes, monkeypatch: pytest.MonkeyPatch)
 
 
 def kept(desk: Desk, indexes: Indexes, place: str = "here") -> IndexUpkeep:
-    return IndexUpkeep(Upkeep(desk.database), indexes, desk.materials, desk.steps, place)
+    return IndexUpkeep(Upkeep(desk.database), indexes, desk.stored_posts, desk.steps, place)
 
 
 async def held(indexes: Indexes) -> tuple[set[object], set[object]]:

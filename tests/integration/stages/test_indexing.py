@@ -62,9 +62,9 @@ class Library:
     async def enriched(self) -> list[PostEnriched]:
         """What was saved since this was asked last, tagged; nobody has stored the tags yet."""
         tagged = events_of(await tag_posts(await self.desk.told(POSTS_PARSED), tagging=self.tagging))
-        materials, pages = self.desk.materials, self.desk.pages
+        stored_posts, pages = self.desk.stored_posts, self.desk.pages
         return events_of(
-            await trigger_crawls(tagged, rules=load_rules(), materials=materials, pages=pages, clock=utc_now)
+            await trigger_crawls(tagged, rules=load_rules(), stored_posts=stored_posts, pages=pages, clock=utc_now)
         )
 
     async def index(self, events: Sequence[PostEnriched]) -> list[Outcome]:

@@ -418,5 +418,5 @@ async def album(desk: Desk) -> tuple[list[Post], Albums]:
         await desk.store(one, drawing(number))
         await tagged(desk, one)
         await seen(desk, one)
-    summaries = AlbumSummaries(desk.materials, desk.enrichments, SeenWords(desk.pictures))
+    summaries = AlbumSummaries(desk.stored_posts, desk.enrichments, SeenWords(desk.pictures))
     return items, Albums(desk.redis, summaries, utc_now)

@@ -47,7 +47,7 @@ def _unit(text: str) -> tuple[float, ...]:
 
 def job(indexes: Indexes, desk: Desk, redis: Redis) -> Reembedding:
     lock = Lock(redis, "lock:reembed", "of a test", ttl=30, monotonic=asyncio.get_running_loop().time)
-    return Reembedding(indexes, desk.materials, lock)
+    return Reembedding(indexes, desk.stored_posts, lock)
 
 
 async def test_a_new_model_takes_over_when_every_post_has_its_vector(

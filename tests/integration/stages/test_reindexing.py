@@ -26,7 +26,7 @@ async def test_lost_indexes_come_back(desk: Desk, indexes: Indexes) -> None:
     await desk.save(post(1, WEATHER), post(2, FOOTBALL))
     ids = {post_id(CHANNEL, 1), post_id(CHANNEL, 2)}
     told: list[int] = []
-    reindexing = Reindexing(indexes, desk.materials)
+    reindexing = Reindexing(indexes, desk.stored_posts)
     assert await reindexing.count() == 2
     assert await reindexing.run(told.append) == 2
     assert sum(told) == 2
@@ -50,18 +50,18 @@ async def test_an_index_that_is_made_anew_keeps_its_mark(desk: Desk, indexes: In
     await desk.save(post(1, WEATHER))
     await indexes.vectors.open(SYSTEM, indexes.model)
     await indexes.vectors.set_mark(SYSTEM, "ours")
-    await Reindexing(indexes, desk.materials).run(keep=keep)
+    await Reindexing(indexes, desk.stored_posts).run(keep=keep)
     assert await indexes.vectors.mark(SYSTEM) == "ours"
 
 
 async def test_what_the_tables_no_longer_have_goes_out(desk: Desk, indexes: Indexes) -> None:
     await desk.save(post(1, WEATHER))
-    await Reindexing(indexes, desk.materials).run()
+    await Reindexing(indexes, desk.stored_posts).run()
     stray = Point(
         post_id=uuid4(), vector=[1.0] * indexes.model.size, text_hash="", channel_id=1, posted_at=utc_now(), topics=()
     )
     await indexes.vectors.put(SYSTEM, indexes.model, [stray])
-    await Reindexing(indexes, desk.materials).run()
+    await Reindexing(indexes, desk.stored_posts).run()
     assert await everything(indexes) == {post_id(CHANNEL, 1)}
 
 
@@ -69,7 +69,7 @@ async def test_what_the_tables_no_longer_have_goes_out(desk: Desk, indexes: Inde
 async def test_vectors_of_another_model_are_replaced(desk: Desk, indexes: Indexes, *, keep: bool) -> None:
     await desk.save(post(1, WEATHER))
     await indexes.vectors.open(SYSTEM, Model("of yesterday", 4))
-    await Reindexing(indexes, desk.materials).run(keep=keep)
+    await Reindexing(indexes, desk.stored_posts).run(keep=keep)
     assert await indexes.vectors.current(SYSTEM) == indexes.model
     assert await everything(indexes) == {post_id(CHANNEL, 1)}
 

@@ -99,14 +99,14 @@ async def test_spec_8_a_post_is_tagged_again_when_somebody_asks_for_it(
     await desk.delete(gone)
     asked_for = [one.id, gone.id, uuid4()]
     for _ in range(2):
-        assert await ask_retag(Publisher(desk.redis), desk.materials, asked_for, utc_now) == [one.id]
+        assert await ask_retag(Publisher(desk.redis), desk.stored_posts, asked_for, utc_now) == [one.id]
     retags = await desk.told(POSTS_RETAG)
-    told = events_of(await retag_posts(retags, tagging=tagging, materials=desk.materials, seen=seen_words))
+    told = events_of(await retag_posts(retags, tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words))
     assert [tagged.trigger for tagged in told] == [Trigger.MANUAL, Trigger.MANUAL]
     assert len({tagged.idempotency_key for tagged in told}) == 2, "each time it is asked for"
     assert 3 <= len(told[0].tags) <= 5
     await desk.save(post(1, FOOTBALL))
-    (stale, *_) = await retag_posts(retags, tagging=tagging, materials=desk.materials, seen=seen_words)
+    (stale, *_) = await retag_posts(retags, tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words)
     assert isinstance(stale, Skip), "an edit brings the post again by itself"
 
 
@@ -140,7 +140,7 @@ async def test_retagging_knows_what_vision_read(desk: Desk, seen_words: SeenWord
     await desk.pictures.put(sha256, WRITTEN, identity=Identity("local", "test"))
     (initial,) = events_of(await tag_posts(await desk.told(POSTS_PARSED), tagging=tagging))
     events = [analyzed(event) for event in await desk.told(MEDIA_SETTLED)]
-    (again,) = events_of(await retag_posts(events, tagging=tagging, materials=desk.materials, seen=seen_words))
+    (again,) = events_of(await retag_posts(events, tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words))
     assert again.trigger is Trigger.VISION_RETAG
     assert again.content_hash == initial.content_hash
     assert again.idempotency_key != initial.idempotency_key
@@ -164,7 +164,7 @@ async def test_retagging_leaves_alone_what_vision_added_nothing_to(
     await desk.save(photo(3, FOOTBALL))
     strange = replace(events[0], post_id=uuid4())
     before = asked("tag")
-    outcomes = await retag_posts([*events, strange], tagging=tagging, materials=desk.materials, seen=seen_words)
+    outcomes = await retag_posts([*events, strange], tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words)
     assert [type(outcome) for outcome in outcomes] == [Skip] * 4
     reasons = [str(outcome) for outcome in outcomes]
     assert reasons == [

@@ -93,7 +93,7 @@ class Eyes:
 
     async def look(self, events: Sequence[Any], vision: Vision) -> list[Outcome]:
         return await analyse_posts(
-            events, vision=vision, materials=self.desk.materials, enrichments=self.desk.enrichments
+            events, vision=vision, stored_posts=self.desk.stored_posts, enrichments=self.desk.enrichments
         )
 
     async def findings(self, one: Post) -> list[dict[str, Any]]:

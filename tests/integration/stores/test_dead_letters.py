@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.letters import DeadLetter
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.pipeline import DeadLetters
 
 pytestmark = pytest.mark.integration
 

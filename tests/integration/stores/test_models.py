@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Usage
-from telegram_assistant.stores.postgres.models import ModelResults, ModelUsage, Used, UsedOnDay
+from telegram_assistant.stores.postgres.budgets import ModelResults, ModelUsage, Used, UsedOnDay
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.pictures import Fingerprint
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Usage
-from telegram_assistant.stores.postgres.pictures import Pictures
+from telegram_assistant.stores.postgres.enrichment import Pictures
 
 pytestmark = pytest.mark.integration
 

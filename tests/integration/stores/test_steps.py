@@ -16,7 +16,7 @@ from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Post
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.names import INDEXING, TAGGING
-from telegram_assistant.stores.postgres.steps import LONGEST_NOTE, Steps
+from telegram_assistant.stores.postgres.pipeline import LONGEST_NOTE, Steps
 
 pytestmark = pytest.mark.integration
 

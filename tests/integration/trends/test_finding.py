@@ -11,9 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.trends import DAY, Kind, Subject, Window
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends, find_trends
-from telegram_assistant.stores.postgres.trends import Trends
-from telegram_assistant.stores.postgres.trends_counts import TrendCounts
-from telegram_assistant.stores.postgres.trends_values import FoundTrend, State
+from telegram_assistant.stores.postgres.trends import FoundTrend, State, TrendCounts, Trends
 from tests.integration.search.archive import SYSTEM
 from tests.integration.trends.rising import CHANNELS, DAYS, NOW, Past
 

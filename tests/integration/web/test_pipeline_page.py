@@ -18,7 +18,7 @@ from telegram_assistant.domain.letters import DeadLetter
 from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.names import INDEXING, POSTS_PARSED, TAGGING, stream
 from telegram_assistant.stages import STAGES, groups
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters
+from telegram_assistant.stores.postgres.pipeline import DeadLetters
 
 pytestmark = pytest.mark.integration
 

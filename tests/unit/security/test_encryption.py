@@ -11,8 +11,7 @@ import pytest
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.encryption import look_at_encryption
 from telegram_assistant.doctor.finding import Level
-from telegram_assistant.stores.postgres.address import parse_address
-from telegram_assistant.stores.postgres.encryption import tls_of
+from telegram_assistant.stores.postgres.address import parse_address, tls_of
 
 pytestmark = pytest.mark.unit
 

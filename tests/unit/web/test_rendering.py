@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from telegram_assistant.domain.results import Snippet
 from telegram_assistant.domain.text import Entity, EntityKind
-from telegram_assistant.stores.postgres.post_values import entities_of
+from telegram_assistant.stores.postgres.post_views import entities_of
 from telegram_assistant.web.rendering import (
     DEEPEST,
     MOST_ENTITIES,

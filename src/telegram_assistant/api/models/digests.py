@@ -27,7 +27,7 @@ from telegram_assistant.domain.digests import (
     tidy,
 )
 from telegram_assistant.jobs.digest_desk import Shown
-from telegram_assistant.stores.postgres.digests_issues import Sending
+from telegram_assistant.stores.postgres.digests import Sending
 
 DIGEST = "2f1acc6c-3a4e-4b8e-9d41-8b8f3c5f0a10"
 ISSUE = "9a3f0d0e-55b4-4f0e-8f0c-3e7a6f2f7c11"

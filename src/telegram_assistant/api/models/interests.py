@@ -12,7 +12,7 @@ from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.jobs.interests import Recommended, RecommendedPost
 from telegram_assistant.language.taxonomy import topic_title
-from telegram_assistant.stores.postgres.interests_posts import FittingChannel, Origin
+from telegram_assistant.stores.postgres.interests import FittingChannel, Origin
 
 LONGEST_TEXT = 280  # characters of a recommended post
 

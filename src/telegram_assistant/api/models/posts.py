@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from telegram_assistant.api.media_links import MediaLinks
 from telegram_assistant.domain.results import Hit, Shown
 from telegram_assistant.search.neighbours import Around
-from telegram_assistant.stores.postgres.post_values import PostView, ShownFile
+from telegram_assistant.stores.postgres.post_views import PostView, ShownFile
 
 EXAMPLE = "3f0c7c52-5d0e-5c3a-9a53-0c7f7c1f2b11"
 THUMBNAIL = 640

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from telegram_assistant.domain.trends import Kind, Subject
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.language.taxonomy import topic_title
-from telegram_assistant.stores.postgres.trends_values import FoundTrend, State, TrendPost
+from telegram_assistant.stores.postgres.trends import FoundTrend, State, TrendPost
 
 EXAMPLE = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
 

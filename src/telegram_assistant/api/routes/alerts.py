@@ -31,8 +31,7 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.alerting import AlertChannel, Notice
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.stores.postgres.alert_channels import AlertChannels, AlertDeliveries
-from telegram_assistant.stores.postgres.notices import Notices
+from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries, Notices
 from telegram_assistant.stores.postgres.users import AuditLog
 from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 

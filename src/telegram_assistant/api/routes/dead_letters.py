@@ -15,7 +15,7 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.replay import is_event, replay
-from telegram_assistant.stores.postgres.dead_letters import DeadLetters, Letter, OwnLetters
+from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter, OwnLetters
 
 MOST = 200
 AT_ONCE = 10_000

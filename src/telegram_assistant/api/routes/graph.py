@@ -12,9 +12,8 @@ from telegram_assistant.api.models.search import FoundPostOut
 from telegram_assistant.api.problems import not_found
 from telegram_assistant.domain.access import owners_for
 from telegram_assistant.search.walking import Node, NodeKind, Place, Walking
-from telegram_assistant.stores.postgres.graph_posts import GraphPosts
+from telegram_assistant.stores.postgres.post_lists import GraphPosts, SearchPosts
 from telegram_assistant.stores.postgres.search import SearchDocuments
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
 
 router = APIRouter(prefix="/graph", tags=["graph"])
 

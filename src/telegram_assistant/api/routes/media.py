@@ -17,8 +17,8 @@ from telegram_assistant.api.ranges import part_of
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.file_kinds import HEAD, UNKNOWN, shown_kind
 from telegram_assistant.errors import Skip
-from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.post_files import KeptFile, PostFiles
+from telegram_assistant.stores.postgres.media import Evictions
+from telegram_assistant.stores.postgres.post_views import KeptFile, PostFiles
 from telegram_assistant.web.thumbnails import Thumbnails
 
 LONGEST_NAME = 120

@@ -35,9 +35,8 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.neighbours import Around, Neighbourhood
-from telegram_assistant.stores.postgres.post_values import PostView
-from telegram_assistant.stores.postgres.post_views import Place, PostViews
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.post_views import Place, PostView, PostViews
 
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 APART = "the graph is embedded and belongs to another process: set NEO4J_URL, or run tga up"

@@ -28,9 +28,8 @@ from telegram_assistant.api.problems import Problem, conflict, not_found
 from telegram_assistant.domain.saved_search import Alert, DeliveryState, SavedSearch
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.saved import Hooks, SavedDesk
-from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.postgres.search_alerts import Place, SearchAlerts
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.saved_searches import Place, SavedSearches, SearchAlerts
 
 router = APIRouter(prefix="/saved-searches", tags=["saved searches"])
 alerts = APIRouter(prefix="/alerts", tags=["saved searches"])

@@ -11,7 +11,7 @@ from telegram_assistant.api.auth import CallerDep, ServicesDep
 from telegram_assistant.api.problems import Problem
 from telegram_assistant.bus.sampler import Sampler, StageHistory
 from telegram_assistant.stages import PIPELINE
-from telegram_assistant.stores.postgres.dead_letters import OwnLetters
+from telegram_assistant.stores.postgres.pipeline import OwnLetters
 
 router = APIRouter(prefix="/stages", tags=["stages"])
 

@@ -15,9 +15,8 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.storage import Quota, Standing
 from telegram_assistant.errors import Retry
-from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.storage import Storage
-from telegram_assistant.stores.postgres.usage import StorageUsage, Usage
+from telegram_assistant.stores.postgres.media import Evictions
+from telegram_assistant.stores.postgres.storage import Storage, StorageUsage, Usage
 
 router = APIRouter(prefix="/storage", tags=["storage"])
 

@@ -19,8 +19,7 @@ from telegram_assistant.api.problems import Problem, not_found
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.jobs.trends import find_trends
-from telegram_assistant.stores.postgres.trends import Trends
-from telegram_assistant.stores.postgres.trends_values import Place, Saved, State
+from telegram_assistant.stores.postgres.trends import Place, Saved, State, Trends
 
 MOST_DAYS = 90
 LOOKS, PER_SECONDS = 4, 600.0  # of one tenant, by hand

@@ -1,12 +1,16 @@
-"""DATABASE_URL in the forms that people have, turned into what asyncpg takes."""
+"""The address of the database, and TLS towards it."""
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
+from telegram_assistant.domain.addresses import is_loopback
 from telegram_assistant.errors import Fatal
+from telegram_assistant.tls import distrust, verified_tls
 
 SCHEMES = ("postgres", "postgresql")
 DRIVERS = ("", "asyncpg", "psycopg", "psycopg2")
@@ -93,3 +97,35 @@ def _seconds(name: str, value: str) -> float:
     except ValueError as exc:
         raise Fatal(f"DATABASE_URL: {name}={value} is not a number of seconds") from exc
     return seconds if seconds > 0 else 60.0  # libpq: zero means to wait for ever; a minute is our for ever
+
+
+_FILES = {"sslrootcert", "sslcert", "sslkey", "sslcrl"}
+_VERIFIED = {"verify-full", "verify-ca"}
+_UNDECIDED = {None, "prefer", "require"}
+
+
+def tls_of(address: Address, ca_file: Path | None) -> ssl.SSLContext | None:
+    """None: asyncpg does what the address says. With an authority of yours nothing but loopback goes unverified."""
+    options = dict(parse_qsl(urlsplit(address.dsn).query))
+    mode = options.get("sslmode")
+    if _FILES & options.keys():
+        return None
+    if mode not in _VERIFIED and (ca_file is None or mode not in _UNDECIDED or is_here(address)):
+        return None
+    context = verified_tls(ca_file)
+    context.check_hostname = mode not in {"require", "verify-ca"}  # as libpq understands these two
+    return context
+
+
+def tls_trouble(error: Exception) -> str | None:
+    """One line for a connection that failed because of TLS; None: because of something else."""
+    if isinstance(error, ConnectionError) and "SSL upgrade" in str(error):
+        return "it does not speak TLS (SSL): switch it on there, or say sslmode=disable in the address to go without"
+    return distrust(error)
+
+
+def is_here(address: Address) -> bool:
+    """On this machine: by loopback or by a socket file."""
+    parts = urlsplit(address.dsn)
+    host = parts.hostname or dict(parse_qsl(parts.query)).get("host", "")
+    return not host or host == "localhost" or host.startswith("/") or is_loopback(host)

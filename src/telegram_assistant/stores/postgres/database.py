@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -19,8 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from telegram_assistant.errors import Fatal
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.address import Address, parse_address
-from telegram_assistant.stores.postgres.encryption import tls_of, tls_trouble
+from telegram_assistant.stores.postgres.address import Address, parse_address, tls_of, tls_trouble
 
 OLDEST_SERVER = 150000
 TENANT_ROLE = "tga_tenant"
@@ -150,3 +150,10 @@ def _reason(exc: Exception) -> str:
             f"no PostgreSQL answers there ({exc.strerror or exc}); start it, correct the address, or unset DATABASE_URL"
         )
     return " ".join(str(exc).split()) or type(exc).__name__
+
+
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # after an odd backslash it is a NUL, else just these letters
+
+
+def as_jsonb(value: Any) -> str:
+    return _NUL.sub(r"\1", msgspec.json.encode(value).decode())

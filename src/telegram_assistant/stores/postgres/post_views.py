@@ -1,38 +1,243 @@
-"""Posts for whoever may see them, under row-level security (G7): one with all that hangs on it, and the newest."""
+"""A post as the API and the page show it, with everything that hangs on it; read under row-level security."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from telegram_assistant.domain.post import post_id
+from telegram_assistant.domain.post import Poll, Service, post_id, post_url
+from telegram_assistant.domain.text import Entity, EntityKind
+from telegram_assistant.domain.understanding import Seen
 from telegram_assistant.stores.postgres.database import as_tenant
-from telegram_assistant.stores.postgres.post_files import files_of
-from telegram_assistant.stores.postgres.post_values import (
-    AnswerTo,
-    Caption,
-    ChannelName,
-    Counted,
-    ForwardedFrom,
-    LinkedPage,
-    PostLine,
-    PostView,
-    Version,
-    entities_of,
-    findings_of,
-    poll_of,
-    service_of,
-)
-from telegram_assistant.stores.postgres.steps import Recorded, path_of
+from telegram_assistant.stores.postgres.pipeline import Recorded, path_of
 
 MOST_VERSIONS = 100
 MOST_COUNTERS = 1_000
 EXCERPT = 200  # characters of what a post answers
+PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "image/tiff"})
+
+_KINDS: dict[object, EntityKind] = {kind.value: kind for kind in EntityKind}
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelName:
+    """A channel, as far as a post shows it."""
+
+    id: int
+    title: str
+    username: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFile:
+    """A file of a post, what became of it, and what was seen on it."""
+
+    post_id: UUID
+    position: int
+    kind: str
+    status: str  # pending | stored | skipped | failed | evicted
+    reason: str | None  # why it is not stored
+    mime: str | None
+    size: int | None
+    width: int | None
+    height: int | None
+    duration: float | None
+    name: str | None
+    sha256: str | None
+    seen: Seen | None = None
+
+    @property
+    def is_picture(self) -> bool:
+        """There may be a thumbnail of it."""
+        looks = self.kind in {"photo", "sticker"} or (self.mime or "") in PICTURES
+        return self.status == "stored" and self.sha256 is not None and looks
+
+    @property
+    def is_video(self) -> bool:
+        """It can be played on a page."""
+        return self.status == "stored" and self.sha256 is not None and self.mime == "video/mp4"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A person, an organisation or a place that a post names."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What the models made of the words that the post has now."""
+
+    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    entities: tuple[Named, ...] = ()
+    language: str = ""
+    provider: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedPage:
+    """A page that the post links to, as it was read."""
+
+    link: str
+    url: str
+    title: str
+    description: str
+    site: str
+    problem: str | None
+    fetched_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardedFrom:
+    """Where it comes from. `post_id` and `channel`: only where the reader may see them."""
+
+    channel_id: int | None
+    message_id: int | None
+    name: str | None  # of a person, or a signature
+    posted_at: datetime | None
+    channel: ChannelName | None = None
+    post_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerTo:
+    """What it answers; `post_id` and `text` only where the reader may see it."""
+
+    message_id: int
+    post_id: UUID | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostLine:
+    """A post in a list."""
+
+    id: UUID
+    channel: ChannelName
+    message_id: int
+    posted_at: datetime
+    text: str
+    edited_at: datetime | None
+    deleted_at: datetime | None
+    version: int
+    album_id: UUID | None
+    has_media: bool
+    views: int | None
+    forwards: int | None
+    replies: int | None
+    reactions: dict[str, int]
+
+    @property
+    def url(self) -> str:
+        return post_url(self.channel.username, self.channel.id, self.message_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """What the post that speaks for an album says."""
+
+    post_id: UUID
+    text: str
+    entities: tuple[Entity, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostView(PostLine):
+    """A post with everything that hangs on it."""
+
+    entities: tuple[Entity, ...]
+    pinned: bool
+    captured_at: datetime
+    author: str | None
+    files: tuple[ShownFile, ...]  # of the whole album, in its order
+    album: tuple[UUID, ...]  # all its posts, this one too; empty: it is in none
+    caption: Caption | None  # the words of its album, where another of its posts has them
+    found: Findings
+    pages: tuple[LinkedPage, ...]
+    forward: ForwardedFrom | None
+    reply_to: AnswerTo | None
+    poll: Poll | None
+    service: Service | None
+    comments: int  # that are stored
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a post said once. `until`: when we saw that it says something else; None: it still says this."""
+
+    version: int
+    text: str
+    entities: tuple[Entity, ...]
+    edited_at: datetime | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The counters of a post at one moment."""
+
+    at: datetime
+    views: int | None
+    forwards: int | None
+    replies: int | None
+    reactions: int
+
+
+def entities_of(stored: Iterable[object]) -> tuple[Entity, ...]:
+    """Entities as they were stored; what cannot be read as one is left out."""
+    found = []
+    for one in stored:
+        if not isinstance(one, Mapping):
+            continue
+        kind, offset, length = _KINDS.get(one.get("kind")), one.get("offset"), one.get("length")
+        if kind is not None and isinstance(offset, int) and isinstance(length, int):
+            found.append(Entity(kind, offset, length, _words(one.get("url")), _words(one.get("detail"))))
+    return tuple(found)
+
+
+def findings_of(data: Mapping[str, Any] | None, provider: str | None) -> Findings:
+    if not data:
+        return Findings()
+    return Findings(
+        tags=tuple(map(str, data.get("tags") or ())),
+        topics=tuple(map(str, data.get("topics") or ())),
+        entities=tuple(Named(str(one["kind"]), str(one["name"])) for one in data.get("entities") or ()),
+        language=str(data.get("language") or ""),
+        provider=provider or "",
+    )
+
+
+def poll_of(details: Mapping[str, Any]) -> Poll | None:
+    poll = details.get("poll")
+    if not poll:
+        return None
+    return Poll(
+        question=str(poll.get("question", "")),
+        answers=tuple(map(str, poll.get("answers") or ())),
+        quiz=bool(poll.get("quiz")),
+        closed=bool(poll.get("closed")),
+        voters=poll.get("voters"),
+    )
+
+
+def service_of(details: Mapping[str, Any]) -> Service | None:
+    service = details.get("service")
+    return Service(str(service.get("action", "")), _words(service.get("detail"))) if service else None
+
+
+def _words(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
 
 _LINE = """p.id, p.message_id, p.posted_at, p.text, p.edited_at, p.deleted_at, p.version, p.has_media, p.views,
   p.forwards, p.replies, p.reactions,
@@ -227,3 +432,60 @@ async def _answered(connection: AsyncConnection, channel_id: int, answered: dict
     if row is None:
         return AnswerTo(message_id=message_id)
     return AnswerTo(message_id=message_id, post_id=row.id, text=row.text)
+
+
+_FILES = """
+SELECT m.post_id, m.position, m.kind, m.status, m.reason, coalesce(o.mime, m.mime) AS mime,
+  coalesce(o.size, m.size) AS size, m.width, m.height, m.duration, m.name, m.sha256, r.data::text AS seen
+FROM post_media m JOIN posts p ON p.id = m.post_id LEFT JOIN media_objects o ON o.sha256 = m.sha256
+LEFT JOIN picture_results r ON r.sha256 = m.sha256
+WHERE m.post_id = ANY(:ids) ORDER BY p.message_id, m.position
+"""
+_OBJECT = """
+SELECT o.sha256, o.size, o.storage_key,
+  (SELECT m.name FROM post_media m WHERE m.sha256 = o.sha256 AND m.name IS NOT NULL LIMIT 1) AS name
+FROM media_objects o WHERE o.sha256 = :sha256 AND o.evicted_at IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file in the media store, as a tenant may have it."""
+
+    sha256: str
+    size: int
+    storage_key: str
+    name: str | None  # as one of the posts calls it
+
+
+class PostFiles:
+    """Files of posts, as far as a tenant sees the posts."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def kept(self, tenant_id: UUID, sha256: str) -> KeptFile | None:
+        """None unless the tenant sees a post that has this file, now."""
+        async with as_tenant(self._database, tenant_id) as connection:
+            row = (await connection.execute(text(_OBJECT), {"sha256": sha256})).one_or_none()
+        return KeptFile(*row) if row is not None else None
+
+    async def of(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, list[ShownFile]]:
+        """In the order of an album's posts."""
+        found: dict[UUID, list[ShownFile]] = {}
+        if post_ids:
+            async with as_tenant(self._database, tenant_id) as connection:
+                for file in await files_of(connection, post_ids):
+                    found.setdefault(file.post_id, []).append(file)
+        return found
+
+
+async def files_of(connection: AsyncConnection, post_ids: Sequence[UUID]) -> list[ShownFile]:
+    rows = await connection.execute(text(_FILES), {"ids": list(post_ids)})
+    return [_file(row) for row in rows]
+
+
+def _file(row: Row[Any]) -> ShownFile:
+    fields = row._asdict()
+    seen = fields.pop("seen")
+    return ShownFile(**fields, seen=msgspec.json.decode(seen, type=Seen) if seen else None)

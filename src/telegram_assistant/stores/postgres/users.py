@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.domain.access import Role
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.stores.postgres.database import as_tenant
-from telegram_assistant.stores.postgres.jsonb import as_jsonb
+from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.alerting import LONGEST_NAME, AlertChannel, Notice, Topic, Way
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.stores.postgres.alert_channels import AlertChannels, AlertDeliveries
-from telegram_assistant.stores.postgres.notices import Notices
+from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries, Notices
 from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 from telegram_assistant.web.page import fragment, page
 from telegram_assistant.web.versions_diff import diff

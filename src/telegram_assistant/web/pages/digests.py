@@ -32,9 +32,7 @@ from telegram_assistant.jobs.digest_words import (
     zone_of,
 )
 from telegram_assistant.language.taxonomy import load_taxonomy
-from telegram_assistant.stores.postgres.digests import Digests
-from telegram_assistant.stores.postgres.digests_issues import DigestIssues
-from telegram_assistant.stores.postgres.digests_posts import DigestPosts
+from telegram_assistant.stores.postgres.digests import DigestIssues, DigestPosts, Digests
 from telegram_assistant.web.page import ZONE, fragment, language_of, page
 
 ON_A_PAGE = 20

@@ -20,10 +20,8 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import SYSTEM_TENANT, Caller
 from telegram_assistant.domain.results import Hit, Results, Shown, Snippet, Sort, Teller
 from telegram_assistant.search.snippets import LENGTH
-from telegram_assistant.stores.postgres.overview import Overview, Overviews
-from telegram_assistant.stores.postgres.post_files import PostFiles
-from telegram_assistant.stores.postgres.post_values import ShownFile
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.post_lists import Overview, Overviews, SearchPosts
+from telegram_assistant.stores.postgres.post_views import PostFiles, ShownFile
 from telegram_assistant.web.page import fragment, page
 from telegram_assistant.web.rendering import highlighted
 

@@ -22,9 +22,9 @@ from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.index_upkeep import PASS, PassState
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState
 from telegram_assistant.stages.replay import is_event
-from telegram_assistant.stores.postgres.dead_letters import Letter, OwnLetters
+from telegram_assistant.stores.postgres.pipeline import Letter, OwnLetters
+from telegram_assistant.stores.postgres.storage import StorageUsage
 from telegram_assistant.stores.postgres.upkeep import Upkeep
-from telegram_assistant.stores.postgres.usage import StorageUsage
 from telegram_assistant.web.channel_words import span_of_seconds
 from telegram_assistant.web.page import fragment, page
 

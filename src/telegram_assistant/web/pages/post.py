@@ -21,9 +21,8 @@ from telegram_assistant.domain.interests import Act
 from telegram_assistant.errors import Retry
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.jobs.interests import note
-from telegram_assistant.stores.postgres.post_values import Counted, Version
-from telegram_assistant.stores.postgres.post_views import PostViews
-from telegram_assistant.stores.postgres.steps import Recorded
+from telegram_assistant.stores.postgres.pipeline import Recorded
+from telegram_assistant.stores.postgres.post_views import Counted, PostViews, Version
 from telegram_assistant.web.page import fragment, page, zone_of
 from telegram_assistant.web.rendering import rendered, safe_href, search_href
 from telegram_assistant.web.versions_diff import diff

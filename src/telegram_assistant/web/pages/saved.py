@@ -17,9 +17,8 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.saved_search import LONGEST_NAME, Alert, SavedSearch
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.postgres.search_alerts import SearchAlerts
-from telegram_assistant.stores.postgres.search_posts import SearchPosts
+from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.web.page import fragment, page
 
 ALERTS = 20

@@ -24,8 +24,7 @@ from telegram_assistant.domain.text import clean_text
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.jobs.interests import note
 from telegram_assistant.language.taxonomy import topic_title
-from telegram_assistant.stores.postgres.post_files import PostFiles
-from telegram_assistant.stores.postgres.post_values import ShownFile
+from telegram_assistant.stores.postgres.post_views import PostFiles, ShownFile
 from telegram_assistant.web.page import fragment, language_of, link, page, zone_of
 from telegram_assistant.web.rendering import highlighted
 

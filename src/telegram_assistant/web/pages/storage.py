@@ -19,9 +19,8 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.storage import COUNTED
 from telegram_assistant.errors import Retry
 from telegram_assistant.i18n import load_texts
-from telegram_assistant.stores.postgres.evictions import Evictions
-from telegram_assistant.stores.postgres.storage import Measured, Storage
-from telegram_assistant.stores.postgres.usage import StorageUsage
+from telegram_assistant.stores.postgres.media import Evictions
+from telegram_assistant.stores.postgres.storage import Measured, Storage, StorageUsage
 from telegram_assistant.web.page import language_of, page, size, zone_of
 from telegram_assistant.web.storage_bars import Counts, storage_bars
 

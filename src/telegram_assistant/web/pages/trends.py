@@ -19,9 +19,7 @@ from telegram_assistant.api.services import Services
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.trends import LEAST_DAYS, Kind, Subject, Window
 from telegram_assistant.language.taxonomy import topic_title
-from telegram_assistant.stores.postgres.trends import Trends
-from telegram_assistant.stores.postgres.trends_counts import TrendCounts
-from telegram_assistant.stores.postgres.trends_values import FoundTrend, TrendPost
+from telegram_assistant.stores.postgres.trends import FoundTrend, TrendCounts, TrendPost, Trends
 from telegram_assistant.web.page import language_of, link, page, zone_of
 from telegram_assistant.web.rendering import search_href
 
