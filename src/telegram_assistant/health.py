@@ -43,6 +43,7 @@ HINTS = {
     "postgres": "nothing is captured, stored or found; start that server or look into its log",
     "redis": "nothing goes through the stages; start that server or look into its log",
     "media": "posts are captured, their files wait; look at MEDIA_URL and at the server behind it",
+    "disk": "what is kept in the data folder cannot be written: indexes and files wait; make room on that disk",
     "engine": "what needs it waits; start that server or look into its log",
     "task": "its work waits; it is started again by itself, and the log has the traceback (task_failed)",
 }

@@ -16,6 +16,8 @@ from typing import IO
 
 from telegram_assistant.errors import Fatal
 
+PROBE_BYTES = 64 * 1024
+
 
 @dataclass(frozen=True)
 class Running:
@@ -67,6 +69,14 @@ class DataFolder:
                 )
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self.path)) from exc
+
+    def try_to_write(self) -> None:
+        """Whether the disk takes bytes now. Raises OSError."""
+        probe = self.path / f"probe.{os.getpid()}"
+        try:
+            probe.write_bytes(bytes(PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._lock is not None:

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from telegram_assistant.embedded.folder import explain_os_error
-from telegram_assistant.errors import Fatal
+from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.index.vectors import Model
 
 FILE = "generations.json"
@@ -108,7 +108,7 @@ class Generations:
                 os.fsync(file.fileno())
             draft.replace(self.folder / FILE)
         except OSError as exc:
-            raise Fatal(explain_os_error(exc, self.folder)) from exc
+            raise Retry(explain_os_error(exc, self.folder)) from exc
 
 
 def _unreadable(folder: Path, exc: Exception) -> Fatal:

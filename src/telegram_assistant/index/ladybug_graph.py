@@ -25,6 +25,7 @@ T = TypeVar("T")
 MEGABYTE = 2**20
 MOST_BYTES = 2**40  # of address space; the engine's own 8 TB do not fit everywhere
 THREADS = 2  # each takes its share of the memory
+PROBE_BYTES = 4 * MEGABYTE
 PASSING = ("IO exception", "Buffer manager exception")
 
 
@@ -38,6 +39,7 @@ class LadybugGraph(CypherGraph):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ladybug")
         self._database: ladybug.Database | None = None
         self._connection: ladybug.Connection | None = None
+        self._spoiled = False  # a write failed
 
     async def _write(self, work: Callable[[], Steps[T]]) -> T:
         return await self._in_thread(lambda: self._transact(work()))
@@ -59,6 +61,8 @@ class LadybugGraph(CypherGraph):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _transact(self, steps: Steps[T]) -> T:
+        if self._spoiled:
+            self._open_again()
         connection = self._open()
         with _translated():
             connection.execute("BEGIN TRANSACTION")
@@ -66,10 +70,27 @@ class LadybugGraph(CypherGraph):
             result = _run(connection, steps)
             with _translated():
                 connection.execute("COMMIT")
+        except Retry:
+            self._spoiled = True
+            raise
         except BaseException:
             self._roll_back(connection)
             raise
         return result
+
+    def _open_again(self) -> None:
+        """After a file that could not be written, as on a full disk, the next commit would wait inside the engine for
+        ever. The files have to be opened again, and not before they can be written: closing them would end the process.
+        """
+        probe = self._path.with_name("probe")
+        try:
+            probe.write_bytes(bytes(PROBE_BYTES))
+        except OSError as exc:
+            raise Retry(f"The graph cannot be written: {exc}") from exc
+        finally:
+            probe.unlink(missing_ok=True)
+        self._close()
+        self._spoiled = False
 
     def _is_there(self) -> bool:
         there = self._connection is None or (self._owner.is_there() and self._path.exists())

@@ -127,6 +127,7 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
     health = Health(supervisor, demo=settings.demo)
     health.engines["postgres"] = lambda: _select_one(database)
     health.engines["redis"] = lambda: _write(redis)
+    health.engines["disk"] = lambda: asyncio.to_thread(folder.try_to_write)
     return Runtime(settings, steps, folder, supervisor, health, stack, database, redis, running, joined)
 
 
