@@ -45,10 +45,12 @@ LIMITS: dict[Scope, float | None] = {
     Scope.QUIET: None,
 }
 
-# Channels whose ledger is not whole up to where they were read (G1).
+# Channels whose ledger is not whole up to where they were read (G1), but for what is known to be unreadable.
 UNKNOWN = """
 SELECT username FROM channels WHERE status = 'active' AND cursor_id > 0
-AND NOT coverage @> int8range(least(coalesce(requested_from, cursor_id), cursor_id), cursor_id + 1)
+AND NOT coverage + coalesce((SELECT range_agg(int8range(message_id, message_id, '[]')) FROM unreadable_messages u
+                             WHERE u.channel_id = channels.id), '{}')
+    @> int8range(least(coalesce(requested_from, cursor_id), cursor_id), cursor_id + 1)
 """
 
 Break: TypeAlias = Callable[[Installation], AbstractAsyncContextManager[None]]
