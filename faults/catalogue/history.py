@@ -179,7 +179,10 @@ async def hidden(lane: Installation) -> AsyncIterator[None]:
     await watched(lane, group)
     await until_stored(lane, group, without=HIDDEN)
     await until(lane, GAPS, ids=[group.id])
-    statement = "SELECT hidden_up_to, coverage && int8range(1, :border, '[]') AS empty FROM channels WHERE id = :id"
+    statement = (
+        "SELECT coverage && int8range(1, :border, '[]') AS empty, hidden_up_to, requested_from, coverage::text"
+        " FROM channels WHERE id = :id"
+    )
     row = (await lane.rows(statement, id=group.id, border=border))[0]
     if row.empty or row.hidden_up_to != border:
         raise RuntimeError(f"what is hidden up to {border} was taken for empty: {row}")
