@@ -27,7 +27,7 @@ from tests.integration.conftest import app, archive, lexicon, services, town  # 
 
 UNPACKED = Path(sys.prefix) / "chromium"  # scripts/chromium puts it there
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-SECONDS = 15.0
+SECONDS = 120.0
 
 
 def find_chromium() -> str | None:

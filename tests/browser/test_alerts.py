@@ -24,7 +24,7 @@ from telegram_assistant.wiring.alerting import open_alerting, open_places
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.alerting.outside import outside
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 Town = Any
 Watch = Any

@@ -17,7 +17,7 @@ from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import POSTED, SPORT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 Town = Any
 Watch = Any

@@ -17,7 +17,7 @@ from tests.integration.api.newsroom import Newsroom
 from tests.integration.conftest import PRIVATE, QUICK
 from tests.integration.stages.desk import Desk
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 Town = Any
 Person = Any

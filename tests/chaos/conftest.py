@@ -43,7 +43,7 @@ from telegram_simulator.world import World
 
 SECRET = "of the chaos"
 FILES_OF = timedelta(days=2)
-ENGINE_SECONDS = 60.0
+ENGINE_SECONDS = 300.0
 OUTAGE = (OSError, SQLAlchemyError)
 
 

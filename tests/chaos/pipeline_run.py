@@ -34,7 +34,7 @@ from tests.chaos.conftest import SECRET, Engines, Plan, Run, Slot
 from tests.chaos.poison import Dose, pour
 from tests.chaos.provider import Provider
 
-COMMAND_SECONDS = 60.0
+COMMAND_SECONDS = 300.0
 HISTORY = timedelta(days=1)  # before the run
 
 

@@ -38,7 +38,6 @@ FILES_AGAIN = 45.0  # seconds
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("ids", list(Ids))
 async def test_a_little_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture, ids: Ids) -> None:
     seed = int(os.environ.get("CHAOS_SEED", "7"))
@@ -49,7 +48,6 @@ async def test_a_little_chaos(begin: Begin, make_plan: Fixture, live: Fixture, e
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("ids", list(Ids))
 async def test_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture, ids: Ids) -> None:
     """200 channels with 500 posts each that go on posting, two ingest processes, at least 30 kills."""

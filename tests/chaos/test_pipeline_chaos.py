@@ -65,7 +65,6 @@ async def begin_pipeline(folder: Path) -> AsyncIterator[Begin]:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(900)
 async def test_a_little_chaos_in_the_pipeline(begin_pipeline: Begin) -> None:
     plan = PipelinePlan(
         seed=int(os.environ.get("CHAOS_SEED", "7")),

@@ -18,8 +18,6 @@ from telegram_assistant.index.qdrant_vectors import QdrantVectors
 from telegram_assistant.index.vectors import Vectors
 from tests.contract.neo4j_server import Address, OutOfReachError, neo4j_server
 
-# The first test that needs the server may have to wait for 130 MB.
-with_neo4j = pytest.mark.timeout(700)
 in_reference_mode = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
 
@@ -53,7 +51,7 @@ async def vectors(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator
     await adapter.close()
 
 
-@pytest.fixture(params=["ladybug", pytest.param("neo4j", marks=with_neo4j)])
+@pytest.fixture(params=["ladybug", "neo4j"])
 async def graph(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Graph]:
     adapter: Graph
     if request.param == "ladybug":

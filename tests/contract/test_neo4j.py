@@ -17,11 +17,10 @@ from telegram_assistant.embedded.process import free_port
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.index.graph import PostNode
 from telegram_assistant.index.neo4j_graph import Neo4jGraph
-from tests.contract.conftest import with_neo4j
 from tests.contract.neo4j_server import Address
 from tests.contract.test_graph import rich
 
-pytestmark = [pytest.mark.integration, with_neo4j]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

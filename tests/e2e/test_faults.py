@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (\S*) \| ([^|]+) \| ([^|]+) \|.*\| ([^|]+) \| (\d+, \d+, \d+) \|$", re.MULTILINE)

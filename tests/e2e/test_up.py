@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import Starter
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
@@ -50,7 +50,7 @@ async def test_a_stop_in_the_middle_of_the_start(start: Starter, place: Path) ->
     outcome = await tga.stop()
     assert outcome.code == 0
     assert outcome.err == ""
-    gone, alive = psutil.wait_procs(children, timeout=5)
+    gone, alive = psutil.wait_procs(children, timeout=300)
     assert (len(gone), alive) == (len(children), [])
     again = await (await start()).ready()
     await again.stop()

@@ -20,7 +20,7 @@ async def test_the_bot_runs_with_everything_else(start: Starter) -> None:
     async with BotApi().serve() as api:
         tga = await start(TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_BOT_API_URL=api.url)
         await tga.ready()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             said = await Person(api, 999).asks("/start")
         assert "only talk to people who have an account" in said.text
         tasks = (await tga.details())["tasks"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Starter
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 KILLS = 10
 LATEST = 2.5  # seconds after the start: from the first file of the first start to a running system
@@ -57,13 +57,13 @@ async def test_it_comes_back_from_ten_kills_with_its_data(start: Starter) -> Non
     assert await tga.query("SELECT count(*) FROM survivors") == written == len(WRITING)
     details = await tga.well()
     assert {report["status"] for report in details["tasks"].values()} == {"ok"}
-    for _ in range(600):  # capture goes on too, once the lock of the killed one has run out
+    for _ in range(3000):  # capture goes on too, once the lock of the killed one has run out
         if await tga.query("SELECT count(*) > 0 FROM posts"):
             break
         await asyncio.sleep(0.1)
     else:
         pytest.fail("nothing was captured after the kills")
-    _, alive = psutil.wait_procs(orphans - set(tga.children()), timeout=10)
+    _, alive = psutil.wait_procs(orphans - set(tga.children()), timeout=300)
     assert alive == []
     assert not list(tga.data.glob("postgres.new*"))
     assert (await tga.stop()).code == 0
@@ -74,7 +74,7 @@ async def test_a_killed_engine_is_started_again_and_nobody_else_notices(start: S
     await tga.well()
     for name in ("postgres", "valkey-server"):
         tga.engines()[name].kill()
-    for _ in range(600):
+    for _ in range(3000):
         details = await tga.details()
         if details["status"] == "ok" and all(details["tasks"][name]["restarts"] for name in ("postgres", "valkey")):
             break

@@ -13,7 +13,7 @@ import pytest
 from tests.chaos.provider import Provider
 from tests.e2e.conftest import Starter, Tga
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 LIMIT, CALL = 3_500, 880
 AT_ONCE = 8  # of both stages that tag
@@ -33,7 +33,7 @@ async def spend(tga: Tga, **settings: Any) -> dict[str, Any]:
         cwd=tga.data.parent,
         env={**os.environ, "TGA_DATA_DIR": str(tga.data), **settings},
     )
-    out, _ = await asyncio.wait_for(process.communicate(), 60)
+    out, _ = await asyncio.wait_for(process.communicate(), 300)
     assert process.returncode == 0
     found: dict[str, Any] = json.loads(out)
     return found

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import Starter, Tga
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 FOUND_BY_WORDS = """
 SELECT count(*) > 20 AND count(*) = count(d.post_id) FROM posts p LEFT JOIN search_documents d ON d.post_id = p.id
@@ -28,7 +28,7 @@ async def search(tga: Tga, query: str) -> list[object]:
         cwd=tga.data.parent,
         env={**os.environ, "TGA_DATA_DIR": str(tga.data)},
     )
-    out, _ = await asyncio.wait_for(process.communicate(), 60)
+    out, _ = await asyncio.wait_for(process.communicate(), 300)
     assert process.returncode == 0
     hits: list[object] = json.loads(out)["hits"]
     return hits

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import Starter
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 RISING = (
     "SELECT coalesce(json_agg(json_build_object('key', key, 'score', score, 'channels', channels)), '[]') FROM trends"

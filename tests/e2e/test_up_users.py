@@ -16,7 +16,7 @@ import telegram_assistant
 from telegram_assistant.embedded.postgres import COMMON_HOME, reachable_by_others
 from tests.e2e.conftest import Starter
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 AS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not AS_ROOT, reason="needs root")

@@ -202,7 +202,7 @@ async def client_of(app: FastAPI) -> AsyncIterator[Callable[..., httpx.AsyncClie
                 base_url="http://tga.test",
                 headers=headers,
                 cookies=cookies,
-                timeout=30,
+                timeout=300,
             )
             stack.push_async_callback(client.aclose)
             return client

@@ -82,7 +82,9 @@ def locks(tmp_path: Path) -> Path:
 
 
 def audit(locks: Path, url: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, SCRIPT, locks, url], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, SCRIPT, locks, url], capture_output=True, text=True, check=False, timeout=300
+    )
     return done.returncode, done.stdout + done.stderr
 
 

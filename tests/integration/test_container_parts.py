@@ -41,7 +41,7 @@ def role(status: int) -> Iterator[int]:
 
 def check(*ports: int) -> int:
     script = ROOT / "deploy" / "docker" / "healthcheck.py"
-    return subprocess.run([sys.executable, str(script), *map(str, ports)], check=False, timeout=30).returncode
+    return subprocess.run([sys.executable, str(script), *map(str, ports)], check=False, timeout=300).returncode
 
 
 def test_the_health_check() -> None:
@@ -57,7 +57,7 @@ def test_the_health_check() -> None:
 def test_secrets_are_made_once(tmp_path: Path) -> None:
     (tmp_path / "deploy").mkdir()
     script = Path(shutil.copy(ROOT / "deploy" / "make-secrets", tmp_path / "deploy"))
-    subprocess.run([str(script)], check=True, capture_output=True, timeout=30)
+    subprocess.run([str(script)], check=True, capture_output=True, timeout=300)
     made = {path.name: path.read_text(encoding="ascii").strip() for path in (tmp_path / "secrets").iterdir()}
     assert made["database_url"] == f"postgresql://tga:{made['postgres_password']}@postgres:5432/tga"
     assert made["neo4j_auth"] == f"neo4j/{made['neo4j_password']}"
@@ -65,6 +65,6 @@ def test_secrets_are_made_once(tmp_path: Path) -> None:
     assert made["slack_url"] == ""
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
     (tmp_path / "secrets" / "slack_url").write_text("mine", encoding="ascii")
-    subprocess.run([str(script)], check=True, capture_output=True, timeout=30)
+    subprocess.run([str(script)], check=True, capture_output=True, timeout=300)
     after = {path.name: path.read_text(encoding="ascii").strip() for path in (tmp_path / "secrets").iterdir()}
     assert after == made | {"slack_url": "mine"}

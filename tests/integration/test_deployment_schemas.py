@@ -20,7 +20,7 @@ OLDEST, NEWEST = "1.29", "1.37"  # of Kubernetes, as docs/howto/deploy.md says
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def check_compose(path: Path) -> subprocess.CompletedProcess[str]:

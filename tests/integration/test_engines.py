@@ -72,12 +72,12 @@ async def once(redis_url: str, *command: str) -> object:
 
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait for something that tells nobody when it happens."""
-    for _ in range(3000):
+    for _ in range(30_000):
         met = condition()
         if met if isinstance(met, bool) else await met:
             return
         await asyncio.sleep(0.01)
-    pytest.fail("it did not happen within 30 s")
+    pytest.fail("it did not happen within 300 s")
 
 
 def is_gone(pid: int | None) -> bool:

@@ -54,7 +54,7 @@ async def site() -> AsyncIterator[Site]:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client:
             yield Site(health, supervisor, client)
-        await asyncio.wait_for(supervisor.stop(), 10)
+        await asyncio.wait_for(supervisor.stop(), 300)
 
 
 async def nothing() -> None:
@@ -121,7 +121,7 @@ async def test_a_task_that_keeps_failing_is_not_well(site: Site) -> None:
     """SPEC 7.3, 7.6."""
     task = await site.supervisor.start("parser", failing)
     task.failures = 2
-    for _ in range(500):
+    for _ in range(30_000):
         if task.state is TaskState.FAILING:
             break
         await asyncio.sleep(0.01)
@@ -306,7 +306,7 @@ async def test_a_server_that_fell_over_listens_again(site: Site) -> None:
     task = site.supervisor.tasks["health"]
     serving = next(t for t in asyncio.all_tasks() if t.get_coro().__qualname__ == "Server.serve")  # type: ignore[union-attr]  # it has one
     serving.cancel()
-    for _ in range(500):
+    for _ in range(30_000):
         if task.restarts == 1 and task.state is TaskState.OK:
             break
         await asyncio.sleep(0.01)

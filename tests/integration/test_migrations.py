@@ -103,11 +103,11 @@ async def test_whoever_uses_a_table_is_waited_for_without_holding_up_the_others(
     """Processes of the former version go on while the schema changes."""
     waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     await migrate(empty, revision="0009")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         async with empty.begin() as reader:
             await reader.execute(text("SELECT 1 FROM tenants"))  # holds its lock until the transaction ends
             changing = asyncio.create_task(migrate(empty, revision="0010"))
-            for _ in range(1000):
+            for _ in range(30_000):
                 if await rows(empty, waits) == [(1,)]:
                     break
                 await asyncio.sleep(0.01)

@@ -99,7 +99,7 @@ async def prometheus(
 
 async def _ready(process: asyncio.subprocess.Process, url: str) -> bool:
     async with httpx.AsyncClient(trust_env=False) as client:
-        for _ in range(300):
+        for _ in range(3000):
             if process.returncode is not None:
                 return False
             try:

@@ -42,7 +42,7 @@ class Receiver:
 
     async def hears(self, holds: Callable[[Receiver], bool]) -> None:
         """Comes back when this holds."""
-        async with asyncio.timeout(60), self._news:
+        async with asyncio.timeout(300), self._news:
             await self._news.wait_for(lambda: holds(self))
 
     def in_slack(self, title: str) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ CONFIG = ROOT / "monitoring" / "alertmanager" / "alertmanager.yml"
 
 
 def amtool(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=300)
 
 
 def config() -> dict[str, Any]:

@@ -143,7 +143,7 @@ async def test_of_an_engine_that_is_down_one_alert_is_told(manager: Alertmanager
     await receiver.hears(lambda told: bool(told.in_slack(cause.name)))
     await manager.tell(effect, other)
     await receiver.hears(lambda told: bool(told.in_slack(other.name)))
-    for _ in range(300):
+    for _ in range(3000):
         if effect.name in await manager.held_back():  # it says so once it wanted to tell of it
             break
         await asyncio.sleep(0.1)

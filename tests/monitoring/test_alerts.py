@@ -22,7 +22,7 @@ BY_NAME = {alert.name: alert for alert in ALERTS}
 
 
 def promtool(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=300)
 
 
 def expected(alert: Alert, labels: dict[str, str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tests.e2e.conftest import READY, Starter, Tga
 from tests.integration.bot.bot_api import BotApi, Person
 from tests.monitoring.conftest import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 TOKEN = "4242:AAE-a-token-of-a-test-000000000000000"
 

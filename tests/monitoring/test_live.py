@@ -17,9 +17,9 @@ from monitoring.generate.metrics_page import described_metrics
 from tests.e2e.conftest import Starter
 from tests.monitoring.conftest import CONFIG, prometheus
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
-WITHIN = 150.0  # seconds for every panel to have data
+WITHIN = 600.0  # seconds for every panel to have data
 
 
 class Prometheus:
@@ -58,7 +58,7 @@ async def test_no_panel_is_empty_and_no_metric_unknown(start: Starter, place: Pa
     rules = (CONFIG / "rules.yml").read_text("utf-8")
     async with (
         prometheus(program, place / "prometheus", tga.url.removeprefix("http://"), rules=rules) as url,
-        httpx.AsyncClient(trust_env=False, timeout=20) as client,
+        httpx.AsyncClient(trust_env=False, timeout=120) as client,
     ):
         server = Prometheus(client, url)
         deadline = loop.time() + WITHIN
@@ -77,11 +77,11 @@ async def test_no_panel_is_empty_and_no_metric_unknown(start: Starter, place: Pa
 
 async def test_with_many_channels_metrics_tell_of_all_of_them_together(start: Starter) -> None:
     tga = await (await start(METRICS_MAX_CHANNELS="1")).ready()
-    for _ in range(300):
+    for _ in range(3000):
         if (await tga.details())["ledger"]["channels"] > 1:
             break
         await asyncio.sleep(0.1)
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         text = (await client.get(f"{tga.url}/metrics")).text
     assert set(re.findall(r'channel_id="([^"]*)"', text)) == {"all"}
     assert (await tga.stop()).code == 0

@@ -131,7 +131,7 @@ async def test_a_collector_that_is_away_stops_nobody(collector: Collector) -> No
     traces = Traces()
     traces.start("http://127.0.0.1:9")
     traces.parsed(TRACE, 0.1, {})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         await traces.stop()
     assert collector.spans == []
 
@@ -181,12 +181,11 @@ async def test_what_a_stage_logs_about_an_event_has_its_trace_id() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
 async def test_a_post_is_traced_from_the_parse_to_the_index(start: Starter, collector: Collector) -> None:
     tga = await (await start(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, LOG_LEVEL="DEBUG")).ready()
     wanted = {"parse", "publish", "tagging", "crawl_trigger", "indexing"}
     whole: list[str] = []
-    for _ in range(600):
+    for _ in range(1500):
         whole = [trace for trace in {span.trace_id for span in collector.spans} if wanted <= set(collector.of(trace))]
         if whole:
             break

@@ -37,7 +37,6 @@ print(count)
 """
 
 
-@pytest.mark.timeout(600)  # half a minute of CPU, and a busy machine takes its time
 def test_every_module_imports_and_opens_nothing() -> None:
     """SPEC 7.7, STYLE 1: a missing dependency shows here, not in one container at night."""
     done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=False)

@@ -17,7 +17,7 @@ from telegram_assistant.domain.access import SYSTEM_TENANT
 from tests.e2e.pipeline.conftest import House, Program, until
 from tests.upgrade.versions import Version
 
-COMMAND_SECONDS = 90.0
+COMMAND_SECONDS = 300.0
 LOG_TAIL = 3000  # characters
 ADDRESS = re.compile(r"is ready .*?(http://\S+)/ ")
 TROUBLE = re.compile(r"Traceback|\[(error|critical) *\]|^[ |]*[\w.]+(Error|Exception): ")

@@ -12,7 +12,7 @@ from tests.upgrade.installation import Installation
 from tests.upgrade.living import KEEPER, Life, Searches, Store, going_on, open_channels
 from tests.upgrade.versions import THIS, Version, following
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.e2e
 
 SEED = 9
 NEWER = "The database was made by a newer version (schema {schema}): "

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PREVIOUS = Path(__file__).with_name("previous")
 SOURCE = Path(str(telegram_assistant.__file__)).parents[1]
 MIGRATIONS = Path("telegram_assistant/stores/postgres/migrations/versions")
-GIT_SECONDS = 30.0
+GIT_SECONDS = 300.0
 
 # What a migration may do, done to the tables that everybody writes to: these wait for everyone, and everyone for them.
 NEXT = """

@@ -51,7 +51,7 @@ HOSTS = ("127.0.0.2", "127.0.0.3")  # a process that comes by another one has an
 TGA = [sys.executable, "-m", "telegram_assistant"]
 
 
-async def until(true: Callable[[], Any], what: str, seconds: float = 40.0) -> Any:
+async def until(true: Callable[[], Any], what: str, seconds: float = 300.0) -> Any:
     """Wait until something is true, and give it; fail with `what` when it takes too long."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
@@ -148,7 +148,7 @@ class Store:
         async def says() -> bool:
             return (await self.texts(channel)).get(message_id) == words
 
-        await until(says, f"post {message_id} of {channel.title} says {words!r}", 10)
+        await until(says, f"post {message_id} of {channel.title} says {words!r}")
 
     async def published(self) -> None:
         """Wait until nothing waits in the outbox."""
@@ -211,7 +211,7 @@ class Program:
     address: str = ""
 
     async def ready(self) -> None:
-        await until(self._address, f"{self.log} says that it is ready", 120)
+        await until(self._address, f"{self.log} says that it is ready")
 
     def _address(self) -> str:
         for line in self.log.read_text().splitlines():
@@ -228,11 +228,11 @@ class Program:
     async def stop(self) -> int:
         """As Ctrl-C or a service manager does."""
         self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(300):
             return await self.process.wait()
 
     async def get(self, path: str) -> httpx.Response:
-        async with httpx.AsyncClient(base_url=f"http://{self.address}", timeout=10) as client:
+        async with httpx.AsyncClient(base_url=f"http://{self.address}", timeout=120) as client:
             return await client.get(path)
 
     async def details(self) -> Any:
@@ -262,7 +262,7 @@ class Machine:
     async def tga(self, *command: str, code: int = 0, **settings: object) -> str:
         """Run a command to its end; what it printed."""
         process = await self._process(command, settings)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             printed, _ = await process.communicate()
         assert process.returncode == code, printed.decode()
         return printed.decode()

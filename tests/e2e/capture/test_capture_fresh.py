@@ -51,7 +51,7 @@ async def test_n1_telegram_that_hangs_is_told_whatever_the_number_of_channels(
     async def told() -> list[str]:
         return await troubles(runtime, "account")
 
-    (said,) = await store.until(told, "the account is told of", 120)
+    (said,) = await store.until(told, "the account is told of")
     assert "Ann" in said
     assert "since" in said
     assert (await runtime.health.details())["status"] == "failing"
@@ -60,7 +60,7 @@ async def test_n1_telegram_that_hangs_is_told_whatever_the_number_of_channels(
     async def over() -> bool:
         return not await told()
 
-    await store.until(over, "it answers again", 120)
+    await store.until(over, "it answers again")
 
 
 async def test_n1_a_method_that_hangs_is_told_while_the_account_answers(
@@ -76,7 +76,7 @@ async def test_n1_a_method_that_hangs_is_told_while_the_account_answers(
     async def told() -> list[str]:
         return await troubles(runtime, "method")
 
-    (said,) = await store.until(told, "the method is told of", 120)
+    (said,) = await store.until(told, "the method is told of")
     assert "messages.getHistory" in said
     assert await troubles(runtime, "account") == []
 
@@ -96,7 +96,7 @@ async def test_n23_a_listener_without_a_server_is_not_ok(town: Town, store: Stor
     async def told() -> list[str]:
         return await troubles(runtime, "listener")
 
-    (said,) = await store.until(told, "the listener is told of", 120)
+    (said,) = await store.until(told, "the listener is told of")
     assert "polling" in said
     live = (await runtime.health.details())["live"]
     assert live["status"] == "failing"
@@ -122,7 +122,7 @@ async def test_n5_a_listener_that_saves_nothing_is_told_and_goes_on(
         town.say(news, "Nobody can save this")
         return await troubles(runtime, "live updates")
 
-    (said,) = await store.until(told, "what is not saved is told of", 120)
+    (said,) = await store.until(told, "what is not saved is told of")
     assert "no post is saved" in said
     details = await runtime.health.details()
     assert details["live"]["status"] == "failing"
@@ -135,7 +135,7 @@ async def test_n5_a_listener_that_saves_nothing_is_told_and_goes_on(
         town.say(news, "This one can be saved")
         return not await troubles(runtime, "live updates")
 
-    await store.until(over, "it saves again", 120)
+    await store.until(over, "it saves again")
 
 
 async def account_of(store: Store) -> str:

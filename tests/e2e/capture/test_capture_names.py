@@ -29,7 +29,7 @@ async def test_a_new_name_is_noticed_and_the_old_one_is_free_again(
         row = await store.row(news)
         return (row.title, row.username) == ("Weekly News", "weekly_news")
 
-    await store.until(noticed, "the next visit sees what it is called now", 15)
+    await store.until(noticed, "the next visit sees what it is called now")
     successor = town.open("daily_news", 4)
     await store.watch(successor)
     await store.captured(successor)

@@ -11,7 +11,7 @@ import pytest
 
 from telegram_assistant.domain.pacing import Pace
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.e2e
 
 # Classes of conftest.py, which cannot be imported.
 Town = Any

@@ -43,7 +43,7 @@ KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 HOST = "127.0.0.1"
 
 
-async def until(true: Callable[[], Awaitable[Any]], what: str, seconds: float = 60.0) -> Any:
+async def until(true: Callable[[], Awaitable[Any]], what: str, seconds: float = 300.0) -> Any:
     """Wait until something is true, and give it; fail with `what` when it takes too long."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (found := await true()):
@@ -133,7 +133,7 @@ class Program:
     async def stop(self) -> None:
         """As Ctrl-C or a service manager does."""
         self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             assert await self.process.wait() == 0, self.log.read_text()
 
 
@@ -162,7 +162,7 @@ class House:
     async def tga(self, *command: str) -> str:
         """Run a command to its end; what it printed."""
         process = await self._process(command, asyncio.subprocess.PIPE)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             printed, _ = await process.communicate()
         assert process.returncode == 0, printed.decode()
         return printed.decode()

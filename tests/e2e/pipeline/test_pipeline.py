@@ -27,7 +27,7 @@ from telegram_simulator.model import Channel, Entity
 from tests.e2e.pipeline.conftest import House, Site, Town, card, until
 from tests.pipeline_state import difference, due, held
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.e2e
 
 TRAM = (
     "Мэрия Казани объявила, что новая трамвайная линия до аэропорта откроется в сентябре:"

@@ -95,7 +95,7 @@ class Desk:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not await condition():  # noqa: ASYNC110 - it happens in Valkey, which tells nobody
             await asyncio.sleep(0.02)
 

@@ -34,7 +34,7 @@ async def watch(database: AsyncEngine, *ids: int) -> None:
 
 
 async def until_somebody_waits(database: AsyncEngine) -> None:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         while True:
             async with database.connect() as connection:
                 if (await connection.execute(WAITING)).scalar_one():
@@ -69,7 +69,7 @@ async def test_n33_a_save_that_a_deadlock_ended_is_made_again(database: AsyncEng
         await until_somebody_waits(database)
         await other.execute(text("SELECT 1 FROM channels FOR UPDATE"))  # whose transaction ends is PostgreSQL's choice
         await other.commit()
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         assert len((await saving).edited) == 1
     async with database.connect() as connection:
         assert (await connection.execute(text("SELECT text, version FROM posts"))).one() == ("second", 2)
@@ -91,5 +91,5 @@ async def test_n33_who_changes_many_channels_takes_them_by_their_ids(database: A
         await until_somebody_waits(database)
         assert [await is_free(database, channel_id) for channel_id in (1, 3)] == [False, True]
         await other.rollback()
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         await changing

@@ -39,5 +39,5 @@ async def test_a_stop_together_with_a_commit_is_a_stop(database: AsyncEngine, re
         committed.set()
         await asyncio.sleep(0)
         running.cancel()
-        await asyncio.wait({running}, timeout=5)
+        await asyncio.wait({running}, timeout=300)
         assert running.cancelled()

@@ -276,7 +276,7 @@ async def test_the_page_hears_of_it(desk: Desk, redis: Redis) -> None:
         await desk.alerts.once()
         message = None
         while message is None or message["type"] != "message":
-            message = await channel.get_message(timeout=10)
+            message = await channel.get_message(timeout=300)
     assert json.loads(message["data"]) == {"search_id": str(oil.id), "user_id": str(desk.user), "posts": 1}
 
 
@@ -423,7 +423,7 @@ async def test_it_runs_as_a_supervised_task(desk: Desk, redis: Redis) -> None:
         await desk.archive.post(1, "нефть")
         message = None
         while message is None or message["type"] != "message":
-            message = await channel.get_message(timeout=30)
+            message = await channel.get_message(timeout=300)
         await supervisor.stop()
     assert json.loads(message["data"])["search_id"] == str(oil.id)
     assert task.failures == 0

@@ -254,7 +254,7 @@ async def test_n20_a_model_that_hangs_is_asked_once_in_the_time_of_a_question(
     server.hangs = asyncio.Event()
     search = open_search(archive.database, clock=utc_now, lexicon=archive.lexicon)
     asking = Asking(search, written.answerer, seconds=2)
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         for number in range(1, 6):
             with pytest.raises(Retry):
                 await asking.ask(SYSTEM, QUESTION)

@@ -196,7 +196,7 @@ async def running(home: Path, clock: Callable[[], datetime]) -> AsyncIterator[De
     try:
         yield demo
     finally:
-        await asyncio.wait_for(supervisor.stop(), 20)
+        await asyncio.wait_for(supervisor.stop(), 300)
 
 
 async def links_seen_by_a_reader(demo: Demo) -> dict[int, str]:

@@ -29,7 +29,7 @@ async def run_stage(desk: Desk, name: str, handlers: Mapping[str, Handler]) -> N
 
 async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
     """What is awaited happens in another task, in Valkey or PostgreSQL, and no event tells."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         while True:
             if await condition():
                 return

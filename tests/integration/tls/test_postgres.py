@@ -127,7 +127,7 @@ async def debian(folder: Path) -> AsyncIterator[tuple[str, Trust]]:
         **as_user(user),
     )
     assert server.stderr is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while b"ready to accept connections" not in (line := await server.stderr.readline()):
             assert line, "it did not start"
     yield f"postgresql://me@localhost:{port}/postgres", trust

@@ -130,7 +130,7 @@ async def test_at_most_three_at_once_in_all_processes(gate: Gates) -> None:
             most = max(most, running)
             if running == 3:
                 three.set()
-            await asyncio.wait_for(three.wait(), 120)
+            await asyncio.wait_for(three.wait(), 300)
             await asyncio.sleep(0.01)
             running -= 1
             admitted.add(70, 0)

@@ -141,5 +141,5 @@ def test_it_does_not_outlive_a_killed_parent() -> None:
         worker = psutil.Process(int(parent.stdout.readline()))
         assert worker.is_running()
         parent.kill()
-    gone, _ = psutil.wait_procs([worker], timeout=20)
+    gone, _ = psutil.wait_procs([worker], timeout=300)
     assert gone == [worker]

@@ -70,7 +70,7 @@ async def test_n11_who_cannot_renew_stops_by_itself_before_another_begins(scene:
     with pytest.raises(ReadElsewhere):
         await source.newest(peer)
     assert await one.active() == []
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         while not await two.active():
             await two._roster.share()
             await asyncio.sleep(0.1)
