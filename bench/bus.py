@@ -12,11 +12,9 @@ from redis.asyncio import Redis
 
 from bench.engines import started_engines
 from bench.figure import Figure
-from telegram_assistant.bus.codec import FIELD, encode
 from telegram_assistant.bus.consumer import Consumer
-from telegram_assistant.bus.groups import make_group
-from telegram_assistant.bus.publisher import EVENTS_PER_ENTRY, Publisher
 from telegram_assistant.bus.stage import Done, Outcome, Stage
+from telegram_assistant.bus.streams import EVENTS_PER_ENTRY, FIELD, Publisher, encode, make_group
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.events import PostParsed

@@ -15,7 +15,7 @@ from bench.engines import Engines, started_engines
 from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
 from bench.twins import Twins
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.modes import Mode

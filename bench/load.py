@@ -33,7 +33,7 @@ from bench.load_verdict import found_from, judge, saved_at, settled
 from bench.load_watch import Watch
 from bench.workers import ready_vectors
 from telegram_assistant.access.people import People, system_caller
-from telegram_assistant.bus.groups import make_group
+from telegram_assistant.bus.streams import make_group
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.database import raw_transaction

@@ -17,9 +17,8 @@ from sqlalchemy import text
 from bench.engines import Engines
 from bench.load_roles import MEGABYTE, Slot, Use, busy_seconds, use_of
 from bench.load_telegram import Telegram
-from telegram_assistant.bus.codec import FIELD, decode
-from telegram_assistant.bus.groups import lag_of
-from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.streams import FIELD, decode, lag_of
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.names import POSTS_INDEXED, stream
 from telegram_assistant.stages import STAGES, groups

@@ -24,8 +24,7 @@ from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure, machine
 from bench.plot import Curve, Panel, draw
 from bench.workers import Desk, ready_vectors, started_workers
-from telegram_assistant.ai.local import LocalEmbedder, LocalTagger
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalEmbedder, LocalTagger, ModelProcess
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.graph import PostNode

@@ -24,8 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bench.corpus import Questions, questions, real_texts
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
-from telegram_assistant.ai.local import LocalEmbedder
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalEmbedder, ModelProcess
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.index.edge_vectors import EdgeVectors

@@ -23,8 +23,8 @@ from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.query import parse_query
-from telegram_assistant.index.edge_generations import Generations
 from telegram_assistant.index.edge_shard import EdgeShard
+from telegram_assistant.index.edge_tenant import Generations
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point, Where
 from telegram_assistant.language.inflection import Inflection

@@ -22,8 +22,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from bench.figure import RESULTS, Figure
-from telegram_assistant.ai.local import LocalEmbedder, LocalTagger
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalEmbedder, LocalTagger, ModelProcess
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.language.taxonomy import load_taxonomy
 

@@ -25,8 +25,7 @@ from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from bench.trend_looks import Looker, Memory
 from bench.trend_worlds import SIZES, Plant, Told, TrendWorld, make_world
-from telegram_assistant.ai.local import LocalTagger
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalTagger, ModelProcess
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.domain.trends import DAY, LEAST_DAYS, Kind, Subject, Trend, Window

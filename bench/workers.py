@@ -19,8 +19,7 @@ from uuid import UUID
 import psutil
 
 from bench.engines import Engines
-from telegram_assistant.bus.codec import FIELD, decode
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.streams import FIELD, Publisher, decode
 from telegram_assistant.bus.supervisor import Supervisor, Task
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.domain.ledger import Coverage
@@ -34,7 +33,7 @@ from telegram_assistant.stores.redis import open_redis
 CHANNELS = 10
 MEGABYTE = 2**20
 READY_SECONDS = 90.0
-MODULES = {"local_worker": "text models", "vision_worker": "vision", "crawl.worker": "page reader"}
+MODULES = {"local.worker": "text models", "vision.worker": "vision", "crawl.worker": "page reader"}
 
 
 @dataclass

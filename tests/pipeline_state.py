@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.groups import lag_of
-from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.streams import lag_of
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.index.cypher import Steps
 from telegram_assistant.index.edge_vectors import EdgeVectors

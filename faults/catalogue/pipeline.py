@@ -12,7 +12,7 @@ from faults.catalogue.engines import locked, refusing
 from faults.installation import Installation, stop_roles
 from faults.models import Mode
 from faults.trial import Break, Fault, Scope
-from telegram_assistant.bus.codec import FIELD, encode
+from telegram_assistant.bus.streams import FIELD, encode
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.post import post_id

@@ -17,7 +17,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from telegram_assistant.api.feed import make_feed
 from telegram_assistant.api.services import Services
-from telegram_assistant.bus.sampler import Sampler
+from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.health import listen, serve
 from telegram_assistant.stages import groups

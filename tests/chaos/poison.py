@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.codec import FIELD, encode
+from telegram_assistant.bus.streams import FIELD, encode
 from telegram_assistant.domain.events import PostDeleted
 from telegram_assistant.names import stream
 from telegram_assistant.stages import groups

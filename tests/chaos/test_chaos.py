@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
-from telegram_assistant.bus.codec import EVENTS, FIELD, decode
+from telegram_assistant.bus.streams import EVENTS, FIELD, decode
 from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED, stream

@@ -22,9 +22,9 @@ from telegram_assistant.access.passwords import Passwords
 from telegram_assistant.access.service import Access
 from telegram_assistant.access.signing import Signer
 from telegram_assistant.access.tokens import digest, new_key, new_token
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import ModelsConfig, build_models
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.api.app import make_app
 from telegram_assistant.api.auth import COOKIE
 from telegram_assistant.api.services import Services

@@ -13,10 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from telegram_assistant.ai.local import LocalEmbedder
-from telegram_assistant.ai.local_process import ModelProcess
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.shrink import Shrinker
+from telegram_assistant.ai.local.provider import LocalEmbedder, ModelProcess
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.shrink import Shrinker
 from telegram_assistant.crawl.crawl4ai_reader import Crawl4aiPool, is_installed
 from telegram_assistant.crawl.pool import Pool, worker_command
 from telegram_assistant.embedded.folder import DataFolder

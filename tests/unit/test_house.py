@@ -146,7 +146,7 @@ def test_times_are_parsed_at_the_edges_only() -> None:
     def parses(node: ast.AST) -> bool:
         return isinstance(node, ast.Attribute) and node.attr in {"fromisoformat", "strptime"}
 
-    assert found(OURS, parses, rf"{ASSISTANT}/(stores/.*|bus/codec|source/.*)\.py") == []
+    assert found(OURS, parses, rf"{ASSISTANT}/(stores/.*|bus/streams|source/.*)\.py") == []
 
 
 def test_no_time_is_naive() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.codec import EVENTS, FIELD, encode
+from telegram_assistant.bus.streams import EVENTS, FIELD, encode
 from telegram_assistant.names import (
     ALBUM_DEADLINES,
     channel_in_key,

@@ -1,1 +1,1 @@
-"""Models: tag, describe a picture, embed, answer; each by three providers (local, GigaChat, OpenAI-compatible)."""
+"""Models that tag, describe a picture, embed and answer: local ones, GigaChat, and any server like OpenAI's."""

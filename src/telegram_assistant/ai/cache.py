@@ -67,7 +67,7 @@ class CachedTagger:
 
 
 class CachedDescriber:
-    """A Describer that looks once at the same picture, whoever posts it."""
+    """A Describer that looks once at the same picture, in all channels."""
 
     def __init__(self, describer: Describer, cache: ResultCache) -> None:
         self._describer = describer

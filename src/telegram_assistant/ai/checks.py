@@ -1,11 +1,14 @@
-"""What every model's result must satisfy, whoever it is and whatever a post told it: what does not is dropped."""
+"""What the result of every model must satisfy. What does not is dropped, so a post cannot make a model say anything."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
+from telegram_assistant.domain.models import Embedder
 from telegram_assistant.domain.understanding import (
     MOST_COLORS,
     MOST_LABELS,
@@ -18,7 +21,7 @@ from telegram_assistant.domain.understanding import (
     Sentence,
     Tagged,
 )
-from telegram_assistant.language.clean import one_line, plain, said, script_of, visible, words_of
+from telegram_assistant.language.clean import one_line, plain, said, script_of, sentences_of, visible, words_of
 from telegram_assistant.language.inflection import Inflection, Wording, fold
 from telegram_assistant.language.stopwords import StopWords
 from telegram_assistant.language.taxonomy import Taxonomy
@@ -39,6 +42,10 @@ _SITE = re.compile(r"\w\.(?!js\b)[^\W\d_]{2,}")  # but Node.js
 _WITHOUT_SPACES = {"CJK", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"}
 _ALPHABETS = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "GEORGIAN", ""}
 _QUOTES = "\"'«»„“”`#.,;:!?()[]{}<> "
+SAME = 0.65  # the whole sentence
+PART = 0.35  # each part of it, so that nothing is hung on
+MEANING = 512  # the first numbers of the local vectors; the others are of words
+_PARTS = re.compile(r"[,;:()\u2014\u2013\u3001\uff0c\uff1b]+")
 
 
 class Checks:
@@ -158,3 +165,39 @@ def _entities(entities: Iterable[Entity], wording: Wording) -> Iterable[Entity]:
 def _short(labels: Iterable[str], most: int) -> tuple[str, ...]:
     tidy = (said(label, _LONGEST_LABEL).strip(_QUOTES).lower() for label in labels)
     return tuple(dict.fromkeys(label for label in tidy if label))[:most]
+
+
+class Translations:
+    """Whether a sentence in another script says what its sources say. Words cannot be compared then, only meaning.
+
+    The local model knows sixteen languages. A translation of a sentence stands at 0.63 to 0.88, a sentence about the
+    same people that says something else at 0.55 at most, an order to the reader below 0.4 (measured on Russian news).
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    async def says(self, sentence: str, sources: Sequence[str]) -> bool:
+        """Whether one sentence of the sources, or two that follow each other, say it with all its parts. May raise
+        Retry."""
+        told = list(_told(sources))
+        if not told:
+            return False
+        parts = [part for part in _PARTS.split(sentence) if len(words_of(part)) > 1]
+        embedded = await self._embedder.embed([sentence, *parts, *told])
+        vectors = [vector[:MEANING] for vector in embedded.vectors]
+        there = vectors[len(parts) + 1 :]
+        whole, *pieces = (max(_cosine(one, other) for other in there) for one in vectors[: len(parts) + 1])
+        return whole >= SAME and all(piece >= PART for piece in pieces)
+
+
+def _told(sources: Sequence[str]) -> Iterator[str]:
+    for source in sources:
+        sentences = [one for one in sentences_of(source) if not one.endswith(("?", "\uff1f"))]  # they tell nothing
+        yield from sentences
+        yield from (f"{one} {other}" for one, other in pairwise(sentences))
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return sum(map(float.__mul__, one, other)) / lengths if lengths else 0.0

@@ -8,18 +8,20 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.cache import CachedAnswerer, CachedDescriber, CachedEmbedder, CachedTagger, ResultCache
-from telegram_assistant.ai.chat import Connection
-from telegram_assistant.ai.checks import Checks
-from telegram_assistant.ai.gate import Gate, Patience
-from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder, LocalTagger
-from telegram_assistant.ai.local_process import ModelProcess
-from telegram_assistant.ai.measure import Price
-from telegram_assistant.ai.openai_compatible import OpenAiConnection
-from telegram_assistant.ai.remote import Conversation, RemoteAnswerer, RemoteDescriber, RemoteEmbedder, RemoteTagger
-from telegram_assistant.ai.spend import ModelBudget
-from telegram_assistant.ai.translation import Translations
+from telegram_assistant.ai.checks import Checks, Translations
+from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, LocalTagger, ModelProcess
+from telegram_assistant.ai.remote.connections import Connection, GigaChatAccount, OpenAiServer
+from telegram_assistant.ai.remote.gate import Gate, Patience
+from telegram_assistant.ai.remote.models import (
+    Conversation,
+    RemoteAnswerer,
+    RemoteDescriber,
+    RemoteEmbedder,
+    RemoteTagger,
+)
+from telegram_assistant.ai.remote.openai_compatible import OpenAiConnection
+from telegram_assistant.ai.spend import ModelBudget, Price
 from telegram_assistant.domain.models import Answerer, Describer, Embedder, Tagger
 from telegram_assistant.errors import Fatal
 from telegram_assistant.language.inflection import Inflection
@@ -207,7 +209,7 @@ class _Builder:
 def _gigachat(account: GigaChatAccount | None) -> Connection:
     if account is None or not account.credentials:
         raise Fatal("GigaChat is chosen for a model, but it has no key: set GIGACHAT_CREDENTIALS, or choose local")
-    from telegram_assistant.ai.gigachat import GigaChatConnection  # noqa: PLC0415 - its package takes 0.4 s to import
+    from telegram_assistant.ai.remote.gigachat import GigaChatConnection  # noqa: PLC0415 - its package takes 0.4 s to import
 
     return GigaChatConnection(account)
 

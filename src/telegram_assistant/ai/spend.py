@@ -1,12 +1,13 @@
-"""What remote models may take: tokens for pictures by tenant, and for tags, vectors and answers by day of UTC.
+"""What models take, and what remote ones may take: tokens for pictures by tenant, for the rest by day of UTC.
 
 Who pays is said around a call (`paid_by`): the tenants that watch a channel, or the one that asks. A call reserves
-before it is made and is charged what it took, whatever it ends with. PostgreSQL counts (stores/postgres/budgets.py).
+before it is made and is charged what it took, also when it fails. PostgreSQL counts (stores/postgres/budgets.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,6 @@ from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
-from telegram_assistant.ai.measure import Price, Spending, measured
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.budgets import (
     ALL,
@@ -33,9 +33,14 @@ from telegram_assistant.domain.budgets import (
     share,
 )
 from telegram_assistant.domain.models import Identity, UsageBook
+from telegram_assistant.domain.understanding import Usage
 from telegram_assistant.errors import AssistantError, Retry
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import (
+    AI_COST,
+    AI_LATENCY,
+    AI_REQUESTS,
+    AI_TOKENS,
     MODEL_BUDGET_LIMIT,
     MODEL_BUDGET_REFUSED,
     MODEL_BUDGET_SPENT,
@@ -236,7 +241,7 @@ class ModelBudget:
             owner = str(payer or SYSTEM_TENANT)
             most, at_once = limits.vision_per_day, limits.vision_at_once
             return [Claim(owner=owner, kind=Kind.VISION, period=day, limit=most, needs=tokens, at_once=at_once)]
-        # How long the answer will be nobody knows: one is let in while anything is left.
+        # How long the answer will be is not known: a call is let in while anything is left.
         claims = [Claim(owner=ALL, kind=Kind.MODELS, period=day, limit=limits.tokens_per_day)]
         claims.append(Claim(owner=ALL, kind=ability, period=day))
         if payer is not None:
@@ -297,3 +302,57 @@ async def paid(
         return
     async with budget.paid(identity, ability, price, tokens, calls=calls) as spending:
         yield spending
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Of a thousand tokens, in the operator's currency."""
+
+    per_1k_in: float = 0.0
+    per_1k_out: float = 0.0
+
+
+FREE = Price()
+
+
+class Spending:
+    """Adds up what the requests of one call take."""
+
+    def __init__(self, price: Price) -> None:
+        self._price = price
+        self._began = time.perf_counter()
+        self.tokens_in = 0
+        self.tokens_out = 0
+
+    def add(self, tokens_in: int, tokens_out: int) -> None:
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
+    def usage(self) -> Usage:
+        cost = (self.tokens_in * self._price.per_1k_in + self.tokens_out * self._price.per_1k_out) / 1000
+        latency = (time.perf_counter() - self._began) * 1000
+        return Usage(tokens_in=self.tokens_in, tokens_out=self.tokens_out, cost=cost, latency_ms=latency)
+
+
+@contextmanager
+def measured(provider: str, ability: str, price: Price = FREE) -> Iterator[Spending]:
+    """Counts how the call ends; what a failed call spent is counted too."""
+    spending = Spending(price)
+    outcome = "error"
+    try:
+        yield spending
+        outcome = "ok"
+    except AssistantError as exc:
+        outcome = type(exc).__name__.lower()
+        raise
+    finally:
+        usage = spending.usage()
+        AI_REQUESTS.labels(provider, ability, outcome).inc()
+        AI_LATENCY.labels(provider, ability).observe(usage.latency_ms / 1000)
+        AI_COST.labels(provider, ability).inc(usage.cost)
+        AI_TOKENS.labels(provider, ability, "in").inc(spending.tokens_in)
+        AI_TOKENS.labels(provider, ability, "out").inc(spending.tokens_out)

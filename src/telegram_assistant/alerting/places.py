@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from telegram_assistant.ai.retry_after import seconds_to_wait
 from telegram_assistant.crawl.posting import Answer, Poster
 from telegram_assistant.domain.alerting import Action, Message, Way
+from telegram_assistant.domain.retries import seconds_to_wait
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.search.webhooks import Webhooks, new_secret
 
@@ -130,7 +131,7 @@ def _judge(who: str, answer: Answer) -> None:
         return
     said = f"{who} answered {answer.shown}"
     if answer.status == TOO_MANY:
-        raise Limited(said, after=seconds_to_wait(answer.headers.get("retry-after")) or 60.0)
+        raise Limited(said, after=seconds_to_wait(answer.headers.get("retry-after"), datetime.now(UTC)) or 60.0)
     if answer.status in LATER:
         raise Retry(said)
     if answer.status in range(300, 400):

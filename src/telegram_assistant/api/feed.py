@@ -16,8 +16,8 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.api.problems import Problem
-from telegram_assistant.bus.codec import FIELD, decode
-from telegram_assistant.bus.sampler import Sampler
+from telegram_assistant.bus.observer import Sampler
+from telegram_assistant.bus.streams import FIELD, decode
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.errors import AssistantError

@@ -18,13 +18,12 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError
 
-from telegram_assistant.bus.codec import EVENTS, FIELD, decode
-from telegram_assistant.bus.groups import leave, make_group
-from telegram_assistant.bus.settling import Handled, Settling
+from telegram_assistant.bus.commit import Handled, Settling
+from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
 from telegram_assistant.bus.stage import Outcome, Stage
+from telegram_assistant.bus.streams import EVENTS, FIELD, decode, leave, make_group
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.bus.tracing import TRACES
-from telegram_assistant.bus.waiting import Waiting, WaitingRoom
 from telegram_assistant.domain.events import Event
 from telegram_assistant.domain.letters import DeadLetter, Letters, StepLog
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip, in_words

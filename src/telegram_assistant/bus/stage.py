@@ -19,10 +19,10 @@ class Done:
 
     events: tuple[Event, ...] = ()
     note: str = ""
-    again: Retry | None = None  # a part of it is still to be done, and nobody need wait for that
+    again: Retry | None = None  # a part of it is still to be done, later
 
 
-# Four words for how one event ended. Fatal and what nobody foresaw are raised.
+# Four words for how one event ended. Fatal and unforeseen errors are raised.
 Outcome: TypeAlias = Done | Retry | Skip | Reject
 Handler: TypeAlias = Callable[[Sequence[Any]], Awaitable[Sequence[Outcome]]]
 

@@ -62,7 +62,7 @@ class Task:
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
     def ready(self) -> None:
-        """The job is up: whoever waits for it may go on."""
+        """The job is up: `start` returns."""
         self._become(TaskState.OK)
         self.started.set()
         self.progress()
@@ -143,7 +143,7 @@ class Supervisor:
             began = loop.time()
             error = await self._run(task)
             if isinstance(error, Fatal):
-                # Whoever waits for us shows its message, which says it all; the traceback is for those who ask.
+                # `wait` raises it and its message is shown; the traceback is for debugging.
                 log.debug("task_fatal", task=task.name, exc_info=error)
                 task.last_error = str(error)
                 task._become(TaskState.FAILING)  # noqa: SLF001 - Task and Supervisor are one unit
@@ -161,7 +161,7 @@ class Supervisor:
         failure: BaseException | None = None
         try:
             await task.job(task)
-        except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001 - whatever it is: log, count, restart
+        except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001 - any error: log, count, restart
             failure = exc
         cancelled = isinstance(failure, asyncio.CancelledError) and me is not None and me.cancelling() > 0
         if task.name in self._running and not cancelled:
@@ -169,7 +169,7 @@ class Supervisor:
             # behind on Python 3.11, and the next await would take it for ours.
             while me is not None and me.cancelling():
                 me.uncancel()
-            return failure or RuntimeError("the task ended although nobody stopped it")
+            return failure or RuntimeError("the task ended without being stopped")
         if isinstance(failure, Exception):
             log.error("task_stop_failed", task=task.name, exc_info=failure)
         raise asyncio.CancelledError

@@ -52,7 +52,7 @@ class _Ids:
 
 
 class Traces:
-    """What a process tells of. Until it is started it tells nobody, and costs nothing."""
+    """The spans of one process. Until it is started it sends none and costs nothing."""
 
     def __init__(self) -> None:
         self._api: ModuleType | None = None

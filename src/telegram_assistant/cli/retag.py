@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.cli.trace import find_post
 from telegram_assistant.errors import Fatal

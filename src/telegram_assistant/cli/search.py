@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import Models, build_models
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.query import Note

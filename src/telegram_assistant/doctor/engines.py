@@ -14,8 +14,8 @@ from telegram_assistant.backup.saving import media_folder
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.finding import Finding, fail, ok, warn
 from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.embedded.folder import Owner
 from telegram_assistant.errors import AssistantError, Fatal, Retry
-from telegram_assistant.index.owner import Owner
 from telegram_assistant.index.vectors import Model
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.redis import check_redis, open_redis

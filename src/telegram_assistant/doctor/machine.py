@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from telegram_assistant.ai.ocr import FOLDERS, WANTED, find_trained_data
+from telegram_assistant.ai.vision.ocr import FOLDERS, WANTED, find_trained_data
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.finding import Finding, fail, ok, warn
 from telegram_assistant.errors import Fatal

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_RETRIES = 3
 FLOOD_JITTER_SECONDS = 3.0
+_LONGEST = 3_600.0  # a server that names more is asked in an hour
 
 
 class Failure(StrEnum):
@@ -79,3 +83,19 @@ def next_delay(
             return 0.0
         case _:
             return None
+
+
+def seconds_to_wait(header: str | None, now: datetime) -> float | None:
+    """What a Retry-After header asks for: seconds or a date. None where it is absent or nonsense."""
+    if not header:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(header)
+        except ValueError:
+            return None
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        seconds = (aware - now).total_seconds()
+    return min(_LONGEST, max(0.0, seconds)) if math.isfinite(seconds) else None

@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from telegram_assistant.domain.understanding import Entity
-from telegram_assistant.index import cypher_put, cypher_read
+from telegram_assistant.index import cypher, cypher_read
 from telegram_assistant.index.cypher import NODES, Steps, key_of
 from telegram_assistant.index.graph import Neighbour, PostNode, Thing, Together
 
@@ -34,13 +34,13 @@ class CypherGraph(ABC):
     async def put(self, posts: Sequence[PostNode]) -> None:
         for start in range(0, len(posts), POSTS_AT_ONCE):
             some = posts[start : start + POSTS_AT_ONCE]
-            await self._write(partial(cypher_put.put_posts, some))
+            await self._write(partial(cypher.put_posts, some))
 
     async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
         keys = [key_of(tenant_id, str(post_id)) for post_id in post_ids]
         for start in range(0, len(keys), POSTS_AT_ONCE):
             some = keys[start : start + POSTS_AT_ONCE]
-            await self._write(partial(cypher_put.remove_posts, some))
+            await self._write(partial(cypher.remove_posts, some))
 
     async def node(self, tenant_id: UUID, post_id: UUID) -> PostNode | None:
         return await self._read(partial(cypher_read.node, tenant_id, post_id))
@@ -60,7 +60,7 @@ class CypherGraph(ABC):
         return await self._read(partial(cypher_read.holders, tenant_id, thing, name, list(channels), limit))
 
     async def put_interests(self, tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -> None:
-        await self._write(partial(cypher_put.put_interests, tenant_id, user_id, topics))
+        await self._write(partial(cypher.put_interests, tenant_id, user_id, topics))
 
     async def interests(self, tenant_id: UUID, user_id: UUID) -> dict[str, float]:
         return await self._read(partial(cypher_read.interests, tenant_id, user_id))
@@ -75,9 +75,9 @@ class CypherGraph(ABC):
         return await self._read(cypher_read.mark)
 
     async def set_mark(self, mark: str) -> None:
-        await self._write(partial(cypher_put.set_mark, mark))
+        await self._write(partial(cypher.set_mark, mark))
 
     async def drop(self, tenant_id: UUID) -> None:
         for label in NODES:
-            while await self._write(partial(cypher_put.drop_some, tenant_id, label, DROPPED_AT_ONCE)):
+            while await self._write(partial(cypher.drop_some, tenant_id, label, DROPPED_AT_ONCE)):
                 pass  # a tenant may be larger than a transaction should be

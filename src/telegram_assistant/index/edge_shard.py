@@ -5,6 +5,8 @@ Every call of Qdrant Edge blocks and keeps Python's lock, so each does little at
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,20 +16,22 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from telegram_assistant.errors import Fatal, Retry
-from telegram_assistant.index.payload import (
+from telegram_assistant.index.vectors import (
     INDEXES,
     TEXT_HASH,
     AnyOf,
     Between,
     Clause,
+    Found,
     Is,
     Kind,
     OneOf,
+    Point,
+    Where,
     clauses,
     moment,
     payload,
 )
-from telegram_assistant.index.vectors import Found, Point, Where
 
 KINDS = {
     Kind.INTEGER: edge.PayloadSchemaType.Integer,
@@ -205,3 +209,18 @@ def _translated() -> Iterator[None]:
         if "dimension" in words:
             raise Fatal(f"The vector index holds vectors of another size: {words}") from exc
         raise Retry(f"The vector index cannot work now: {words}") from exc
+
+
+def build(folder: str) -> None:
+    """Build the search graph of one shard: `python -m telegram_assistant.index.edge_shard FOLDER`.
+
+    It needs a process of its own: Qdrant Edge keeps Python's lock while it builds, and everything else would wait.
+    """
+    os.nice(10)  # searches and the pipeline come first
+    shard = EdgeShard.load(Path(folder))
+    shard.optimize()
+    shard.close()
+
+
+if __name__ == "__main__":
+    build(sys.argv[1])

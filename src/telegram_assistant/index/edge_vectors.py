@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
+from telegram_assistant.embedded.folder import Owner
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.index.edge_shard import FULL_SCAN_KB
 from telegram_assistant.index.edge_tenant import Build, EdgeTenant
-from telegram_assistant.index.owner import Owner
 from telegram_assistant.index.vectors import Found, Model, Point, Where
 from telegram_assistant.log import get_logger
 from telegram_assistant.processes.starting import our_module, start_in_thread
@@ -160,7 +160,7 @@ class EdgeVectors:
             self._builds.append(self._builder.submit(self._build, tenant, build))
 
     def _build(self, tenant: EdgeTenant, build: Build) -> None:
-        command = our_module("telegram_assistant.index.edge_build", str(build.folder))
+        command = our_module("telegram_assistant.index.edge_shard", str(build.folder))
         with start_in_thread(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             self._process = process
             if self._closing:

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import ladybug
 
+from telegram_assistant.embedded.folder import Owner
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.index.cypher import MARK, NODES, RELATIONS, SCHEMA_VERSION, Params, Row, Steps
 from telegram_assistant.index.cypher_graph import CypherGraph
-from telegram_assistant.index.owner import Owner
 
 T = TypeVar("T")
 MEGABYTE = 2**20

@@ -18,20 +18,23 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from telegram_assistant.errors import AssistantError, Fatal, Reject, Retry
-from telegram_assistant.index.payload import (
+from telegram_assistant.index.vectors import (
     INDEXES,
     TEXT_HASH,
     AnyOf,
     Between,
     Clause,
+    Found,
     Is,
+    Model,
     OneOf,
+    Point,
+    Where,
     check_sizes,
     clauses,
     no_generation,
     payload,
 )
-from telegram_assistant.index.vectors import Found, Model, Point, Where
 from telegram_assistant.tls import distrust, verified_tls
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.pressure import Pressure
+from telegram_assistant.bus.observer import Pressure
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority

@@ -10,8 +10,8 @@ from time import perf_counter
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.pressure import Pressure
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.observer import Pressure
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.bus.tracing import TRACES
 from telegram_assistant.stores.postgres import outbox

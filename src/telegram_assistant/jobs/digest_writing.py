@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from telegram_assistant.ai.local import PROVIDER as LOCAL
+from telegram_assistant.ai.local.provider import PROVIDER as LOCAL
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.digests import Cited, Language, Sentence, Told
 from telegram_assistant.domain.models import Answerer
@@ -71,7 +71,7 @@ class Evidence:
         numbered = numbers & set(_NUMBER.findall(visible(text, LONGEST_EVIDENCE)))
         if script_of(sentence) != script_of(text):
             # Names are written otherwise there, and words are others: what it means was compared with what the model
-            # named (ai/translation.py), here is told which of the posts it may be from.
+            # named (ai/checks.py), here is told which of the posts it may be from.
             return bool(named or numbered) and len(numbered) >= things * len(numbers)
         fitting = len(named) + len(numbered) >= things * (len(names) + len(numbers))
         return fitting and self._share(sentence, text) >= (words if names or numbers else GROUNDED)

@@ -1,11 +1,12 @@
-"""Words that say nothing as a tag. The lists are read when the first is asked for: their forms take a second."""
+"""Words that say nothing: as a tag, or in a question. Lists are read at the first use: their forms take a second."""
 
 from __future__ import annotations
 
 import tomllib
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 
+from telegram_assistant.language.clean import words_of
 from telegram_assistant.language.inflection import Inflection, fold
 
 
@@ -46,3 +47,20 @@ class StopWords:
 
     def _lemmas(self, name: str) -> frozenset[str]:
         return frozenset(map(self._inflection.lemma, self._lists[name].split()))
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    lists = tomllib.loads(files(__package__).joinpath("questions.toml").read_text("utf-8"))
+    return frozenset(fold(word) for word in lists[name].split())
+
+
+def without_news(question: str) -> str:
+    """Without the words that ask for news of something, as far as it is about something."""
+    kept = [word for word in words_of(question) if fold(word) not in _words("news")]
+    return " ".join(kept) if subject_of(question) else question
+
+
+def subject_of(question: str) -> str:
+    """The words that it is about; nothing where the question only asks what is new."""
+    return " ".join(word for word in words_of(question) if fold(word) not in _words("news") | _words("any"))

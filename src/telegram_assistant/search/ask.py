@@ -9,8 +9,7 @@ from datetime import tzinfo
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.ai.gate import within
-from telegram_assistant.ai.questions import subject_of
+from telegram_assistant.ai.remote.gate import within
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.models import Answerer
 from telegram_assistant.domain.query import Note, filters_in, without_filters
@@ -20,6 +19,7 @@ from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.errors import Retry
 from telegram_assistant.language.clean import said, script_of, sentences_of, words_of
 from telegram_assistant.language.inflection import fold
+from telegram_assistant.language.stopwords import subject_of
 from telegram_assistant.search.steering import steers, without_steering
 
 MOST_POSTS = 12

@@ -30,7 +30,6 @@ from telegram_assistant.domain.source import (
 )
 from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.log import nothing_bound
-from telegram_assistant.source.telegram_changes import changes_of
 from telegram_assistant.source.telegram_channels import (
     full_channel,
     invited_channel,
@@ -40,11 +39,10 @@ from telegram_assistant.source.telegram_channels import (
 )
 from telegram_assistant.source.telegram_client import AccountInfo, account_of, allowed_method
 from telegram_assistant.source.telegram_errors import FileElsewhere, NoSuchMessage, UnreadableAnswer, translated
-from telegram_assistant.source.telegram_files import PIECE, read_file
-from telegram_assistant.source.telegram_media import FileLocation
+from telegram_assistant.source.telegram_media import PIECE, FileLocation, read_file
 from telegram_assistant.source.telegram_messages import messages_of
 from telegram_assistant.source.telegram_pages import read_ids, read_page
-from telegram_assistant.source.telegram_updates import Inbox
+from telegram_assistant.source.telegram_updates import Inbox, changes_of
 
 REQUEST_SECONDS = 30.0
 HIDDEN_SECONDS = 3600.0

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from telethon.tl import types
 
 from telegram_assistant.domain.post import Media, MediaKind, Poll
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import SourceError
 from telegram_assistant.domain.text import clean_text
 
 MAX_NAME = 255
 _UNSAFE = re.compile(r"[/\\\x00-\x1f\x7f]")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+PIECE = 512 * 1024  # Telegram's limit is 1 MiB; offsets must be multiples of the piece
+MAX_RENEWALS = 3  # in a row, without a byte in between
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +149,35 @@ def _byte_size(size: Any) -> int | None:
 
 def _plain(text: Any) -> str:
     return clean_text(text if isinstance(text, str) else text.text)
+
+
+AskPiece: TypeAlias = Callable[[FileLocation, int], Awaitable[bytes]]
+Renew: TypeAlias = Callable[[], Awaitable[FileLocation]]
+
+
+async def read_file(
+    ask: AskPiece, renew: Renew, location: FileLocation | None, size: int | None
+) -> AsyncGenerator[bytes, None]:
+    """All bytes of a file; raises SourceError when they are fewer or more than announced."""
+    total, renewals = 0, 0
+    while True:
+        try:
+            if location is None:
+                location = await renew()
+            data = await ask(location, total)
+        except SourceError as exc:
+            renewals += 1
+            if exc.failure is not Failure.REFERENCE_EXPIRED or renewals > MAX_RENEWALS:
+                raise
+            location = None
+            continue
+        renewals = 0
+        total += len(data)
+        if size is not None and total > size:
+            raise SourceError(Failure.TRANSIENT, f"the file is longer than the {size} bytes that were announced")
+        if data:
+            yield data
+        if len(data) < PIECE or total == size:
+            break
+    if size is not None and total < size:
+        raise SourceError(Failure.TRANSIENT, f"the file ended early: {total} of {size} bytes")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from telethon.tl import types
+from telethon.tl import TLObject, types
 
-from telegram_assistant.domain.post import NO_COUNTERS, Counters, Forward, Post, ReplyTo, Service
+from telegram_assistant.domain.post import NO_COUNTERS, Counters, Forward, Media, Post, ReplyTo, Service
 from telegram_assistant.domain.text import Entity, EntityKind, Link, clean_message, clean_text, links_of
 from telegram_assistant.log import get_logger
-from telegram_assistant.source.telegram_media import kind_name, media_of, poll_of
-from telegram_assistant.source.telegram_rich import rich_links, rich_media, rich_text
+from telegram_assistant.source.telegram_media import document_of, kind_name, media_of, photo_of, poll_of
 
 _NOBODY: Mapping[int, str] = {}
 _MESSAGE = types.Message.CONSTRUCTOR_ID  # by number, for there are two classes of them
@@ -58,6 +57,8 @@ _ACTIONS: dict[Any, str] = {
 }
 
 log = get_logger(__name__)
+_clean_emoji = lru_cache(maxsize=1024)(clean_text)  # the same few come with every post
+_RICH_TEXT = types.TextPlain.SUBCLASS_OF_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +242,6 @@ def _reaction(reaction: Any) -> str:
     return kind_name(reaction, "Reaction")  # `paid`: stars
 
 
-_clean_emoji = lru_cache(maxsize=1024)(clean_text)  # the same few come with every post
-
-
 def _service(message: Any) -> Service:
     action = message.action
     if action is None:
@@ -258,3 +256,56 @@ def _service(message: Any) -> Service:
 def _place(message: Any) -> str:
     channel = getattr(getattr(message, "peer_id", None), "channel_id", None)
     return f"{channel}/{getattr(message, 'id', None)} ({type(message).__name__})"
+
+
+def rich_text(rich: Any) -> str:
+    """A line for each piece of text, in the order of the page. Its formatting is not kept."""
+    lines = (_plain(text) for text in _texts(rich.blocks))
+    return clean_text("\n".join(line for line in lines if line.strip()))
+
+
+def rich_links(rich: Any) -> tuple[Link, ...]:
+    """The addresses behind the text, each once."""
+    found: dict[str, Link] = {}
+    for text in _texts(rich.blocks):
+        for part in _parts(text):
+            if isinstance(part, types.TextUrl) and part.url:
+                found.setdefault(part.url, Link(clean_text(part.url), clean_text(_plain(part.text)), hidden=True))
+    return tuple(found.values())
+
+
+def rich_media(rich: Any) -> tuple[Media, ...]:
+    return (*(photo_of(photo) for photo in rich.photos), *(document_of(document) for document in rich.documents))
+
+
+def _texts(node: Any) -> Iterator[Any]:
+    """The outermost rich texts of a block, however deep it is nested."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _texts(one)
+    elif isinstance(node, TLObject):
+        if node.SUBCLASS_OF_ID == _RICH_TEXT:
+            yield node
+        else:
+            for value in vars(node).values():
+                yield from _texts(value)
+
+
+def _parts(text: Any) -> Iterator[Any]:
+    """A rich text and all that is inside it."""
+    yield text
+    inner = getattr(text, "texts", None) or [getattr(text, "text", None)]
+    for one in inner:
+        if isinstance(one, TLObject):
+            yield from _parts(one)
+
+
+def _plain(text: Any) -> str:
+    words = []
+    for part in _parts(text):
+        match part:
+            case types.TextPlain(text=said):
+                words.append(said)
+            case types.TextCustomEmoji(alt=said) | types.TextMath(source=said):
+                words.append(said)
+    return "".join(words)

@@ -17,8 +17,8 @@ from uuid import UUID
 import msgspec
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome, each
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed, PostVisionAnalyzed

@@ -19,7 +19,7 @@ from uuid import UUID, uuid4
 import msgspec
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.groups import oldest_of
+from telegram_assistant.bus.streams import oldest_of
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_LOSSES, EXAMINED, SWEPT

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.waiting import Waiting, WaitingRoom
+from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
 
 

@@ -13,8 +13,8 @@ from hashlib import sha256
 from uuid import UUID, uuid4
 
 from telegram_assistant.ai.spend import paid_by
-from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome, each
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.events import PostParsed, PostRetag, PostTagged, PostVisionAnalyzed, Trigger
 from telegram_assistant.domain.models import Tagger
 from telegram_assistant.domain.understanding import Tagged

@@ -9,8 +9,8 @@ from io import BytesIO
 
 from PIL import Image
 
-from telegram_assistant.ai.decode import decode
-from telegram_assistant.ai.shrink_worker import run
+from telegram_assistant.ai.vision.pixels import decode
+from telegram_assistant.ai.vision.shrink_worker import run
 
 TALLEST = 3  # times its width; a longer strip is cut at the bottom
 QUALITY = 80

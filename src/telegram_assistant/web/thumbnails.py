@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from telegram_assistant.ai.shrink import PICTURE
+from telegram_assistant.ai.vision.shrink import PICTURE
 from telegram_assistant.errors import Skip
 from telegram_assistant.processes.starting import our_module
 from telegram_assistant.processes.worker import Worker

@@ -9,13 +9,13 @@ from fastapi import FastAPI
 
 from telegram_assistant.access.service import Access
 from telegram_assistant.access.signing import open_signer
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import Models, build_models
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.api.app import make_app
 from telegram_assistant.api.feed import make_feed
 from telegram_assistant.api.services import Services
-from telegram_assistant.bus.sampler import Sampler
+from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.domain.models import Answerer
 from telegram_assistant.health import serve
 from telegram_assistant.index.graph import Graph

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from telegram_assistant.bus.pressure import Pressure
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.observer import Pressure
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.config import Settings, TelegramServer
 from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
 from telegram_assistant.domain.modes import ModeOverride

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
-from telegram_assistant.ai.measure import Price
 from telegram_assistant.ai.providers import (
     GIGACHAT_DEFAULTS,
     OPENAI_DEFAULTS,
@@ -19,7 +17,8 @@ from telegram_assistant.ai.providers import (
     Provider,
     RemoteConfig,
 )
-from telegram_assistant.ai.spend import ModelBudget, ModelLimits
+from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServer
+from telegram_assistant.ai.spend import ModelBudget, ModelLimits, Price
 from telegram_assistant.config import Settings
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors

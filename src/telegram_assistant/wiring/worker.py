@@ -11,16 +11,15 @@ from typing import Any
 from uuid import uuid4
 
 from telegram_assistant import __version__
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import find_trained_data
-from telegram_assistant.ai.policy_file import load_policy
 from telegram_assistant.ai.providers import Models, Provider, build_models
 from telegram_assistant.ai.spend import ModelBudget
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import find_trained_data
+from telegram_assistant.ai.vision.policy import load_policy
 from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.observer import Observer
-from telegram_assistant.bus.pressure import Pressure
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.observer import Observer, Pressure
 from telegram_assistant.bus.stage import Handler, Stage
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Job, Task
 from telegram_assistant.config import Settings
 from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget

@@ -26,7 +26,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from telethon import TelegramClient
 
-from telegram_assistant.bus.codec import EVENTS, FIELD, decode
+from telegram_assistant.bus.streams import EVENTS, FIELD, decode
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.channel import parse_ref

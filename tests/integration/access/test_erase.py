@@ -18,8 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant import names
 from telegram_assistant.access.erase import Eraser
-from telegram_assistant.bus.codec import FIELD
-from telegram_assistant.bus.waiting import Waiting, WaitingRoom
+from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
+from telegram_assistant.bus.streams import FIELD
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.errors import Fatal
 from telegram_assistant.index.edge_vectors import EdgeVectors

@@ -23,10 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
-from telegram_assistant.ai.gate import Patience
-from telegram_assistant.ai.local_process import ModelProcess
-from telegram_assistant.ai.measure import Price
+from telegram_assistant.ai.local.provider import ModelProcess
 from telegram_assistant.ai.providers import (
     GIGACHAT_DEFAULTS,
     OPENAI_DEFAULTS,
@@ -35,7 +32,9 @@ from telegram_assistant.ai.providers import (
     Provider,
     build_models,
 )
-from telegram_assistant.ai.spend import ModelBudget
+from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServer
+from telegram_assistant.ai.remote.gate import Patience
+from telegram_assistant.ai.spend import ModelBudget, Price
 from telegram_assistant.domain.retries import Backoff
 
 KEY = "test-key-1234"

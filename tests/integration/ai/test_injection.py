@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from telegram_assistant.ai.local import LocalAnswerer, LocalTagger
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalAnswerer, LocalTagger, ModelProcess
 from telegram_assistant.ai.providers import Models
 from telegram_assistant.domain.models import Picture
 from telegram_assistant.domain.understanding import Answer, Passage, Tagged

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder, LocalTagger
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, LocalTagger, ModelProcess
 from telegram_assistant.domain.understanding import Entity, EntityKind, Passage
 from telegram_assistant.language.inflection import Inflection, Wording
 from telegram_assistant.language.taxonomy import load_taxonomy

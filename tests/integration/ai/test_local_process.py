@@ -13,16 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from telegram_assistant.ai.local import LocalEmbedder
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalEmbedder, ModelProcess
 from telegram_assistant.errors import Retry
 
 pytestmark = pytest.mark.integration
 
 PARENT = """
 import asyncio, sys, time
-from telegram_assistant.ai.local import LocalEmbedder
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalEmbedder
+from telegram_assistant.ai.local.provider import ModelProcess
 
 async def main():
     process = ModelProcess()

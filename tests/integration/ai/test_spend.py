@@ -15,9 +15,8 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.measure import FREE
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.ai.spend import SPREAD, BudgetSpent, ModelBudget, ModelLimits, paid_by
+from telegram_assistant.ai.spend import FREE, SPREAD, BudgetSpent, ModelBudget, ModelLimits, paid_by
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import PostEnriched
 from telegram_assistant.domain.models import Identity
@@ -180,7 +179,7 @@ async def test_calls_at_once_do_not_go_over_by_more_than_one(openai: OpenAi, mak
 OTHER_PROCESS = """
 import asyncio, json, sys
 from datetime import datetime
-from telegram_assistant.ai.accounts import OpenAiServer
+from telegram_assistant.ai.remote.connections import OpenAiServer
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
 from telegram_assistant.ai.spend import BudgetSpent, ModelBudget, ModelLimits
 from telegram_assistant.stores.postgres.budgets import Budgets

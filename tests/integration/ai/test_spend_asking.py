@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.ai.measure import FREE
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.ai.spend import ModelBudget, ModelLimits
+from telegram_assistant.ai.spend import FREE, ModelBudget, ModelLimits
 from telegram_assistant.api.services import Services
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.index.edge_vectors import EdgeVectors

@@ -17,9 +17,8 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.api.feed import PER_TENANT, make_feed
-from telegram_assistant.bus.codec import FIELD
-from telegram_assistant.bus.publisher import Publisher
-from telegram_assistant.bus.sampler import Sampler
+from telegram_assistant.bus.observer import Sampler
+from telegram_assistant.bus.streams import FIELD, Publisher
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.health import listen, serve

@@ -12,9 +12,8 @@ from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.codec import FIELD
-from telegram_assistant.bus.groups import make_group
-from telegram_assistant.bus.sampler import KEPT, Sampler
+from telegram_assistant.bus.observer import KEPT, Sampler
+from telegram_assistant.bus.streams import FIELD, make_group
 from telegram_assistant.metrics import STAGE_EVENTS
 from telegram_assistant.names import POSTS_PARSED, TAGGING, stream
 from telegram_assistant.stages import STAGES, groups

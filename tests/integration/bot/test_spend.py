@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.ai.accounts import OpenAiServer
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
+from telegram_assistant.ai.remote.connections import OpenAiServer
 from telegram_assistant.ai.spend import ModelBudget, ModelLimits
 from telegram_assistant.api.services import Services
 from telegram_assistant.search.ask import Asking

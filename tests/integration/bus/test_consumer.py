@@ -16,13 +16,11 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from telegram_assistant.bus.codec import FIELD
 from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.groups import Lag, lag_of, make_group, trim
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.retry_queue import WaitingRoom
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
+from telegram_assistant.bus.streams import FIELD, Lag, Publisher, lag_of, make_group, trim
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.bus.waiting import WaitingRoom
 from telegram_assistant.domain.events import Event, MediaSettled, PostDeleted
 from telegram_assistant.domain.letters import DeadLetter, Step
 from telegram_assistant.errors import Reject, Retry, Skip

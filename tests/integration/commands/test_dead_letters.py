@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.bus.codec import FIELD
-from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.streams import FIELD
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.errors import Reject

@@ -20,9 +20,8 @@ from telegram_assistant.doctor.engines import GENERATIONS, model_of_folder, owne
 from telegram_assistant.doctor.finding import Level
 from telegram_assistant.doctor.machine import disk, port, trained_data
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.embedded.folder import DataFolder
+from telegram_assistant.embedded.folder import DataFolder, Owner
 from telegram_assistant.embedded.process import free_port
-from telegram_assistant.index.owner import Owner
 from telegram_assistant.index.vectors import Model
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.migrate import known_revisions

@@ -10,8 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from telegram_assistant.ai.measure import FREE
-from telegram_assistant.ai.spend import ModelBudget, paid_by
+from telegram_assistant.ai.spend import FREE, ModelBudget, paid_by
 from telegram_assistant.domain.letters import Step
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.post import Post

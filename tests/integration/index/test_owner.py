@@ -13,7 +13,7 @@ import ladybug
 import pytest
 
 from telegram_assistant.errors import Fatal, Retry
-from telegram_assistant.index.edge_generations import FILE
+from telegram_assistant.index.edge_tenant import FILE
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model

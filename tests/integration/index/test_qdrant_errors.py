@@ -13,9 +13,8 @@ from qdrant_client import AsyncQdrantClient, models
 
 from telegram_assistant.embedded.process import free_port
 from telegram_assistant.errors import AssistantError, Fatal, Reject, Retry
-from telegram_assistant.index.payload import INDEXES
 from telegram_assistant.index.qdrant_vectors import QdrantVectors
-from telegram_assistant.index.vectors import Model
+from telegram_assistant.index.vectors import INDEXES, Model
 
 pytestmark = pytest.mark.integration
 

@@ -16,11 +16,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.groups import make_group
-from telegram_assistant.bus.observer import Observer
-from telegram_assistant.bus.pressure import MEGABYTE, Pressure
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.observer import MEGABYTE, Observer, Pressure
 from telegram_assistant.bus.stage import Done, Outcome, Stage
+from telegram_assistant.bus.streams import Publisher, make_group
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.ledger import Coverage

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.ingest.relay import Relay
 

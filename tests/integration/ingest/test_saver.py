@@ -12,8 +12,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.codec import FIELD, decode
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.streams import FIELD, Publisher, decode
 from telegram_assistant.domain.events import AlbumParsed, Event, PostDeleted, PostParsed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision

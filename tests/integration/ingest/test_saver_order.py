@@ -11,8 +11,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.codec import EVENTS, FIELD, decode
-from telegram_assistant.bus.publisher import Publisher
+from telegram_assistant.bus.streams import EVENTS, FIELD, Publisher, decode
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Post

@@ -20,10 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from telegram_assistant.ai.accounts import OpenAiServer
-from telegram_assistant.ai.local import LocalAnswerer
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalAnswerer, ModelProcess
 from telegram_assistant.ai.providers import Models, ModelsConfig, Provider, build_models
+from telegram_assistant.ai.remote.connections import OpenAiServer
 from telegram_assistant.errors import Retry
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import NOT_IN_YOUR_CHANNELS, Answered, Asking

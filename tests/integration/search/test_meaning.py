@@ -14,8 +14,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.local import LocalAnswerer, LocalEmbedder
-from telegram_assistant.ai.local_process import ModelProcess
+from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, ModelProcess
 from telegram_assistant.domain.models import Embedded, Identity
 from telegram_assistant.domain.results import Results
 from telegram_assistant.domain.understanding import Answer, Entity, EntityKind, Passage, Sentence

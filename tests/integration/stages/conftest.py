@@ -10,9 +10,9 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import find_trained_data
 from telegram_assistant.ai.providers import Models, ModelsConfig, build_models
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.crawl.fetcher import Fetcher, user_agent
 from telegram_assistant.crawl.reader import WebReader, open_reader
 from telegram_assistant.crawl.robots import Robots

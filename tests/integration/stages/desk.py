@@ -16,9 +16,8 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.codec import EVENTS, FIELD, decode
-from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome
+from telegram_assistant.bus.streams import EVENTS, FIELD, Publisher, decode
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import Event, MediaSettled, PostVisionAnalyzed
 from telegram_assistant.domain.ledger import Coverage

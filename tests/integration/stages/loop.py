@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid4
 
 from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.groups import lag_of
+from telegram_assistant.bus.retry_queue import WaitingRoom
 from telegram_assistant.bus.stage import Handler, Stage
+from telegram_assistant.bus.streams import lag_of
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.bus.waiting import WaitingRoom
 from tests.integration.stages.desk import Desk
 
 

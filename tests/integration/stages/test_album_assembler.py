@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed, PostVisionAnalyzed

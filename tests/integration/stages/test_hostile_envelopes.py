@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done, Outcome
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.events import Event, MediaSettled
 from telegram_assistant.errors import Reject
 from telegram_assistant.names import MEDIA_SETTLED, VISION_ANALYSIS

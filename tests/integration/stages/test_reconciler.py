@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.groups import make_group
 from telegram_assistant.bus.stage import Done, Outcome, Stage
+from telegram_assistant.bus.streams import make_group
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.letters import Step

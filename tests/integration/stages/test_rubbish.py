@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from telegram_assistant.ai.accounts import OpenAiServer
-from telegram_assistant.ai.gate import Patience
 from telegram_assistant.ai.providers import OPENAI_DEFAULTS, Models, ModelsConfig, Provider, build_models
+from telegram_assistant.ai.remote.connections import OpenAiServer
+from telegram_assistant.ai.remote.gate import Patience
 from telegram_assistant.bus.consumer import Consumer
 from telegram_assistant.bus.consumer import Patience as LoopPatience
 from telegram_assistant.bus.stage import Handler, Stage

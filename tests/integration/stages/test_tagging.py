@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.bus.publisher import Publisher
 from telegram_assistant.bus.stage import Done
+from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.events import Trigger
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Tagged, Usage

@@ -10,13 +10,11 @@ from uuid import UUID
 
 import pytest
 
-from telegram_assistant.ai.measure import FREE
-from telegram_assistant.ai.ocr import find_trained_data
-from telegram_assistant.ai.policy_file import load_policy
-from telegram_assistant.ai.spend import ModelBudget, ModelLimits, paid
+from telegram_assistant.ai.spend import FREE, ModelBudget, ModelLimits, paid
+from telegram_assistant.ai.vision.ocr import find_trained_data
+from telegram_assistant.ai.vision.policy import NsfwAction, Policy, load_policy
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.domain.models import Describer, Identity, Picture
-from telegram_assistant.domain.policy import NsfwAction, Policy
 from telegram_assistant.domain.post import Media, MediaKind, Post
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Reject, Retry, Skip

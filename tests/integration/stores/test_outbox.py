@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.codec import decode, encode
+from telegram_assistant.bus.streams import decode, encode
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import SCHEMA_VERSION, PostDeleted, PostParsed
 from telegram_assistant.domain.ledger import Coverage

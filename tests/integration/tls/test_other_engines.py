@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.ai.gate import Trouble
-from telegram_assistant.ai.openai_compatible import OpenAiConnection
+from telegram_assistant.ai.remote.gate import Trouble
+from telegram_assistant.ai.remote.openai_compatible import OpenAiConnection
 from telegram_assistant.config import Settings
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.index.neo4j_graph import Neo4jGraph

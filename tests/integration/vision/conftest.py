@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import find_trained_data
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.domain.models import Picture
 from telegram_simulator.glyphs import write
 

@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from telegram_assistant.ai.decode import MOST_PIXELS, WORK_SIDE, decode
-from telegram_assistant.ai.pixels import dominant_colours, fingerprint, measure
+from telegram_assistant.ai.vision.pixels import MOST_PIXELS, WORK_SIDE, decode, dominant_colours, fingerprint, measure
 from telegram_assistant.errors import Skip
 
 pytestmark = pytest.mark.integration

@@ -13,8 +13,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.ai.measure import FREE, Spending
-from telegram_assistant.ai.spend import DESCRIBE, SPREAD, ModelBudget, ModelLimits, paid_by
+from telegram_assistant.ai.spend import DESCRIBE, FREE, SPREAD, ModelBudget, ModelLimits, Spending, paid_by
 from telegram_assistant.domain.budgets import Claim, Kind, Standing, day_of
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import TrainedData, find_trained_data
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import TrainedData, find_trained_data
 from telegram_assistant.domain.models import Picture
 from telegram_assistant.domain.understanding import MOST_COLORS, MOST_LABELS, Classification, Seen
 from telegram_assistant.errors import Fatal, Skip

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from telegram_assistant.ai.decode import decode
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.lookalikes import known_result
-from telegram_assistant.ai.ocr import find_trained_data
-from telegram_assistant.ai.pixels import fingerprint
+from telegram_assistant.ai.vision.describer import LocalVision, known_result
+from telegram_assistant.ai.vision.ocr import find_trained_data
+from telegram_assistant.ai.vision.pixels import decode, fingerprint
 from telegram_assistant.domain.models import Identity, Picture
 from telegram_assistant.domain.pictures import NEAR, Fingerprint, Known, bands, distance, near
 from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Usage

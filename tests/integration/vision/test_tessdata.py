@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.ai.ocr import FOLDERS, find_trained_data
+from telegram_assistant.ai.vision.ocr import FOLDERS, find_trained_data
 
 pytestmark = pytest.mark.integration
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from telegram_assistant.ai.local_vision import LocalVision
-from telegram_assistant.ai.ocr import find_trained_data
+from telegram_assistant.ai.vision.describer import LocalVision
+from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.domain.models import Picture
 from telegram_assistant.errors import Retry
 
@@ -121,7 +121,7 @@ PARENT = """
 import asyncio, io, sys
 from PIL import Image
 from telegram_assistant.domain.models import Picture
-from telegram_assistant.ai.local_vision import LocalVision
+from telegram_assistant.ai.vision.describer import LocalVision
 
 async def main():
     out = io.BytesIO()

@@ -10,10 +10,9 @@ from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.codec import FIELD
-from telegram_assistant.bus.groups import make_group
-from telegram_assistant.bus.sampler import Sampler
-from telegram_assistant.bus.waiting import WaitingRoom
+from telegram_assistant.bus.observer import Sampler
+from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.streams import FIELD, make_group
 from telegram_assistant.domain.letters import DeadLetter
 from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.names import INDEXING, POSTS_PARSED, TAGGING, stream

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from telegram_assistant.ai.gate import Gate, Kind, Patience, Trouble
+from telegram_assistant.ai.remote.gate import Gate, Kind, Patience, Trouble
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.metrics import AI_BLOCKED

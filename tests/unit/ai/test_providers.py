@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.ai.accounts import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
+from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServer
 from telegram_assistant.domain.models import Identity, Picture
 from telegram_assistant.domain.understanding import Classification, Seen
 from telegram_assistant.errors import Fatal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.ai.questions import subject_of, without_news
+from telegram_assistant.language.stopwords import subject_of, without_news
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from telegram_assistant.ai.replies import AnswerReply, PictureReply, TagReply, read_reply
+from telegram_assistant.ai.remote.prompts import AnswerReply, PictureReply, TagReply, read_reply
 from telegram_assistant.domain.understanding import Classification, Entity, EntityKind
 
 pytestmark = pytest.mark.unit

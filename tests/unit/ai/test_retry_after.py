@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from telegram_assistant.ai.retry_after import seconds_to_wait
+from telegram_assistant.domain.retries import seconds_to_wait
 
 pytestmark = pytest.mark.unit
 

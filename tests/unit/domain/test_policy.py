@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.ai.policy_file import load_policy
-from telegram_assistant.domain.policy import Decision, NsfwAction, PictureFacts, Policy, Provider
-from telegram_assistant.domain.policy_text import BadPolicy, parse_policy
+from telegram_assistant.ai.vision.policy import (
+    BadPolicy,
+    Decision,
+    NsfwAction,
+    PictureFacts,
+    Policy,
+    Provider,
+    load_policy,
+    parse_policy,
+)
 from telegram_assistant.errors import Fatal
 
 pytestmark = pytest.mark.unit

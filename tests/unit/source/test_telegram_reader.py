@@ -14,7 +14,7 @@ from telethon.errors import TypeNotFoundError
 from telethon.extensions import BinaryReader
 from telethon.tl import TLObject, types
 
-from telegram_assistant.source.telegram_reader import QuickReader, QuickRequest
+from telegram_assistant.source.telegram_client import QuickReader, QuickRequest
 from telegram_simulator.generate import demo_world
 from telegram_simulator.index import Index
 from telegram_simulator.render import Renderer

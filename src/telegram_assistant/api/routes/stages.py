@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.api.auth import CallerDep, ServicesDep
 from telegram_assistant.api.problems import Problem
-from telegram_assistant.bus.sampler import Sampler, StageHistory
+from telegram_assistant.bus.observer import Sampler, StageHistory
 from telegram_assistant.stages import PIPELINE
 from telegram_assistant.stores.postgres.pipeline import OwnLetters
 

@@ -16,7 +16,7 @@ from telegram_assistant.api.routes.dead_letters import AT_ONCE, drop_letters, on
 from telegram_assistant.api.routes.health import runs_it_all
 from telegram_assistant.api.routes.storage import count_storage
 from telegram_assistant.api.services import Services
-from telegram_assistant.bus.sampler import Sampler, StageHistory
+from telegram_assistant.bus.observer import Sampler, StageHistory
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.index_upkeep import PASS, PassState

@@ -1,0 +1,1 @@
+"""Models of other companies, asked over HTTP: GigaChat, and any server that speaks OpenAI's API."""
