@@ -313,6 +313,15 @@ MODELS = (
         panel="Blocked models",
     ),
     Alert(
+        name="ModelAnswersRubbish",
+        expr="sum by (provider, ability) (increase(ai_rubbish_total[30m])) > 10",
+        lasts="0s",
+        severity="ticket",
+        summary="{{ $labels.provider }} answers {{ $labels.ability }} with what cannot be used",
+        dashboard="ai",
+        panel="Rubbish",
+    ),
+    Alert(
         name="ModelSlow",
         expr=f"{P95_MODEL} > 30",
         lasts="10m",

@@ -47,6 +47,7 @@ AGAIN = 'posts_published_again_total{kind="unindexed"}'
 JOBS = 'job_runs_total{periodic_job="digests",outcome='
 DEATHS = 'worker_deaths_total{worker="local_worker",reason="died"}'
 BLOCKED = 'ai_blocked{provider="gigachat",ability="tag"}'
+RUBBISH = 'ai_rubbish_total{provider="gigachat", ability="tag"}'
 SPENT, LIMIT = 'vision_budget_spent_tokens{tenant="t1"}', "vision_budget_limit_tokens"
 TOKENS_TAG, TOKENS_EMBED = (f'model_budget_spent_tokens{{ability="{ability}"}}' for ability in ("tag", "embed"))
 TOKENS_LIMIT = "model_budget_limit_tokens"
@@ -215,6 +216,12 @@ CASES = {
         at="2m",
         fires={BLOCKED: "1x10"},
         silent=[{BLOCKED: "0x10"}, {BLOCKED: "0 0 1 0"}],
+        labels={"provider": "gigachat", "ability": "tag"},
+    ),
+    "ModelAnswersRubbish": Case(
+        at="30m",
+        fires={RUBBISH: "0+1x60"},
+        silent=[{RUBBISH: "0x10 3x60"}, {RUBBISH: "500x60"}],
         labels={"provider": "gigachat", "ability": "tag"},
     ),
     "ModelSlow": Case(
