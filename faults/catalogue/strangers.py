@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
-import httpx
 import psutil
 
 from faults.catalogue.pipeline import models_silent
@@ -21,6 +20,7 @@ SECRETS = (b"TGA_SECRET_KEY", b"TELEGRAM_API_HASH", b"DATABASE_URL")
 MOST_REQUESTS = 40  # about one channel, while one message of it cannot be read
 ASK_SECONDS = 90.0  # AI_TIMEOUT_SEC and a half
 PRIORITY = 49
+OURS = {"priority": 3, "timezone": "Europe/Paris"}
 
 
 @asynccontextmanager
@@ -57,9 +57,15 @@ async def secrets_of_children(lane: Installation) -> str | None:
 
 @asynccontextmanager
 async def another_tenant(lane: Installation) -> AsyncIterator[None]:
-    """The admin of another tenant changes a channel that both watch."""
+    """We have settings of our own for a channel; the admin of another tenant that watches it too changes its own."""
     people = People(lane.database, lambda: datetime.now(UTC))
     channel = lane.telegram.channels[9]
+    address = f"http://127.0.0.1:{lane.environment['API_PORT']}/api/v1/channels/{channel.id}"
+    await lane.change(
+        "INSERT INTO subscriptions (tenant_id, user_id, channel_id) SELECT tenant_id, id, :channel FROM users LIMIT 1",
+        channel=channel.id,
+    )
+    (await lane.http.patch(address, json=OURS)).raise_for_status()
     tenant = await people.add_tenant(f"other-{datetime.now(UTC):%H%M%S}")
     caller = system_caller(tenant)
     user = (await people.invite(caller, name="Other", role=Role.ADMIN)).user
@@ -71,18 +77,23 @@ async def another_tenant(lane: Installation) -> AsyncIterator[None]:
         channel=channel.id,
     )
     answer = await lane.http.patch(
-        f"http://127.0.0.1:{lane.environment['API_PORT']}/api/v1/channels/{channel.id}",
+        address,
         json={"priority": PRIORITY, "timezone": "Asia/Tokyo"},
         headers={"Authorization": f"Bearer {key}"},
     )
-    if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
-        raise RuntimeError(f"the API answered {answer.status_code}")
+    answer.raise_for_status()
+    theirs = (await lane.http.get(address, headers={"Authorization": f"Bearer {key}"})).json()
+    if theirs["priority"] != PRIORITY:
+        raise RuntimeError(f"their own settings are not what they asked for: {theirs}")
     yield
 
 
 async def changed_for_all(lane: Installation) -> str | None:
-    rows = await lane.rows("SELECT 1 FROM channels WHERE priority = :p OR timezone = 'Asia/Tokyo'", p=PRIORITY)
-    return "one tenant changed a channel for all" if rows else None
+    channel = lane.telegram.channels[9]
+    address = f"http://127.0.0.1:{lane.environment['API_PORT']}/api/v1/channels/{channel.id}"
+    found = (await lane.http.get(address)).raise_for_status().json()
+    mine = {name: found[name] for name in OURS}
+    return None if mine == OURS else f"one tenant changed a channel for another: {mine}"
 
 
 async def answered(lane: Installation) -> str | None:
