@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,11 +15,11 @@ import pytest
 from fastapi import FastAPI
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 
-from telegram_assistant.api.feed import make_feed
-from telegram_assistant.api.services import Services
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.health import listen, serve
+from telegram_assistant.http.serving import listen, serve
+from telegram_assistant.services.live import make_feed
+from telegram_assistant.services.services import Services
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from tests.e2e.conftest import place, start  # noqa: F401 - fixtures
@@ -114,13 +114,13 @@ async def open_context(browser: Browser) -> AsyncIterator[Callable[..., object]]
 async def address(app: FastAPI, services: Services) -> AsyncIterator[str]:  # noqa: F811 - of the import above
     """The pages over the archive, served on loopback."""
     sampler = Sampler(services.redis, groups(), DeadLetters(services.database).counts)
-    app.state.sampler = sampler
-    app.state.live = make_feed(services.redis, services.database, sampler)
+    app.state.services = replace(app.state.services, sampler=sampler)
+    app.state.services = replace(app.state.services, live=make_feed(services.redis, services.database, sampler))
     supervisor = Supervisor()
     with listen("127.0.0.1", 0, variable="API_PORT") as listener:
         await supervisor.start("api", lambda task: serve(app, listener, task))
         await supervisor.start("stage_samples", sampler.run)
-        await supervisor.start("live_events", app.state.live.run)
+        await supervisor.start("live_events", app.state.services.live.run)
         host, port = listener.getsockname()[:2]
         yield f"http://{host}:{port}"
         await supervisor.stop()

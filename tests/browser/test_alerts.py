@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from fastapi import FastAPI
 from playwright.async_api import BrowserContext, Page, expect
 from redis.asyncio import Redis
 
-from telegram_assistant.alerting.desk import Outlets
-from telegram_assistant.api.auth import COOKIE
-from telegram_assistant.api.services import Services
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.storage import MEGABYTE
+from telegram_assistant.http.auth import COOKIE
+from telegram_assistant.services.alert_places import Outlets
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.storage import Storage, Usage
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.alerting import open_alerting, open_places
@@ -63,7 +64,7 @@ async def test_alerts(
             alert_loopback=f"127.0.0.1:{world.port}", pagerduty_url=f"{world.base}/v2/enqueue", hostname="test"
         )
         sealer, places = Sealer("key"), open_places(settings, utc_now)
-        app.state.outlets = Outlets(places, sealer)
+        app.state.services = replace(app.state.services, outlets=Outlets(places, sealer))
         await page.goto(f"{address}/posts/{post}")
         await page.get_by_role("button", name="Watch", exact=True).click()
         await expect(page.get_by_role("button", name="Stop watching")).to_be_visible()

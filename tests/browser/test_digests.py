@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
-from telegram_assistant.api.auth import COOKIE
+from telegram_assistant.http.auth import COOKIE
 from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests

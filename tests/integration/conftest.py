@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -25,19 +25,20 @@ from telegram_assistant.access.tokens import digest, new_key, new_token
 from telegram_assistant.ai.providers import ModelsConfig, build_models
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data
-from telegram_assistant.api.app import make_app
-from telegram_assistant.api.auth import COOKIE
-from telegram_assistant.api.services import Services
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import Role
 from telegram_assistant.health import Health
+from telegram_assistant.http.app import make_app
+from telegram_assistant.http.auth import COOKIE
 from telegram_assistant.index.ladybug_graph import LadybugGraph
+from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import Asking
+from telegram_assistant.services.services import Services
+from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.web.thumbnails import Thumbnails
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM, Archive
@@ -145,8 +146,9 @@ async def services(database: AsyncEngine, redis: Redis, lexicon: Lexicon, tmp_pa
         graph = LadybugGraph(tmp_path / "graph")
         stack.push_async_callback(graph.close)
         search = open_search(database, clock=utc_now, lexicon=lexicon)
+        settings = plain_settings().model_copy(update={"tga_data_dir": tmp_path})
         yield Services(
-            settings=plain_settings().model_copy(update={"tga_data_dir": tmp_path}),
+            settings=settings,
             database=database,
             redis=redis,
             clock=utc_now,
@@ -157,6 +159,7 @@ async def services(database: AsyncEngine, redis: Redis, lexicon: Lexicon, tmp_pa
             asking=Asking(search, models.answerer),
             graph=graph,
             media=MediaStore.open(tmp_path / "media"),
+            digests=open_desk(settings, database, utc_now, lexicon=lexicon),
         )
 
 
@@ -178,10 +181,9 @@ def app_of() -> Callable[[Services], FastAPI]:
 @pytest.fixture
 async def app(services: Services, app_of: Callable[[Services], FastAPI]) -> AsyncIterator[FastAPI]:
     """As the `api` role makes it, without what runs beside it."""
-    made = app_of(services)
-    made.state.thumbnails = Thumbnails(services.media)
-    yield made
-    await made.state.thumbnails.close()
+    thumbnails = Thumbnails(services.media)
+    yield app_of(replace(services, thumbnails=thumbnails))
+    await thumbnails.close()
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from telegram_assistant import health as health_module
 from telegram_assistant.bus.supervisor import Supervisor, Task, TaskState
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.freshness import Freshness, Rule
-from telegram_assistant.health import Health, health_app, listen, serve
+from telegram_assistant.health import Health
+from telegram_assistant.http.serving import health_app, listen, serve
 from telegram_assistant.stores.media import MediaStore, S3Access
 
 pytestmark = pytest.mark.integration

@@ -54,7 +54,7 @@ async def shrinking(_: Path) -> AsyncIterator[int | None]:
 
 @asynccontextmanager
 async def thumbnails(_: Path) -> AsyncIterator[int | None]:
-    worker = Worker("thumbnail_worker", our_module("telegram_assistant.web.thumbnail_worker"), limit=60)
+    worker = Worker("thumbnail_worker", our_module("telegram_assistant.services.thumbnail_worker"), limit=60)
     await worker.start()
     yield worker.pid
     await worker.close()

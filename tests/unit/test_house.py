@@ -182,19 +182,6 @@ def test_the_simulator_knows_nothing_of_the_assistant() -> None:
     assert strays == []
 
 
-def test_imports_point_inwards() -> None:
-    """DESIGN, the house: only the entries know the composition root."""
-    entries = {f"{ASSISTANT}/{name}.py" for name in ("__main__", "app")}
-    strays = [
-        f"{module.name}:{line}"
-        for module in OURS
-        for name, line in module.imports()
-        if name.startswith((f"{ASSISTANT}.app", f"{ASSISTANT}.cli")) and module.name not in entries
-        if not re.match(rf"{ASSISTANT}/cli/", module.name)
-    ]
-    assert strays == []
-
-
 def test_each_module_and_public_class_says_what_it_is() -> None:
     """STYLE, targets."""
     silent = [module.name for module in MODULES if ast.get_docstring(module.tree) is None]

@@ -14,11 +14,11 @@ from markupsafe import Markup, escape
 from redis.asyncio import Redis
 
 from telegram_assistant.access.service import Access
-from telegram_assistant.bot import keys
 from telegram_assistant.bot.deliver import AlertMessage, Delivery
 from telegram_assistant.bot.words import Say, href, lines, shortened
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.log import get_logger
+from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.telegram_users import FoundPost, TelegramAlerts, ToldNotice
 from telegram_assistant.stores.redis import text_of

@@ -9,16 +9,16 @@ from aiogram.filters import Command, CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardButton, Message, MessageOriginChannel
 from markupsafe import Markup
 
-from telegram_assistant.api.channel_desk import ChannelDesk
-from telegram_assistant.api.problems import Problem
 from telegram_assistant.bot.buttons import Channel, Channels, Go, Watch, Wish, button, rows
 from telegram_assistant.bot.finding import begin_search
-from telegram_assistant.bot.memory import Expected
 from telegram_assistant.bot.talk import Talk
 from telegram_assistant.bot.words import href, lines, paragraphs, shortened
 from telegram_assistant.domain.access import Right
 from telegram_assistant.domain.channel import bare_id, marked_id
 from telegram_assistant.domain.results import Sort
+from telegram_assistant.services.bot_state import Expected
+from telegram_assistant.services.channels import ChannelDesk
+from telegram_assistant.services.problems import Problem
 from telegram_assistant.stores.postgres.watched_channels import Watched
 
 PER_PAGE = 8

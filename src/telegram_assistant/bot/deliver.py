@@ -12,7 +12,6 @@ from markupsafe import escape
 from telegram_assistant.bot.buttons import Digest as DigestButton
 from telegram_assistant.bot.buttons import Mute, button, link_button, rows
 from telegram_assistant.bot.digest_words import issue_text
-from telegram_assistant.bot.memory import Memory
 from telegram_assistant.bot.messenger import Gone, Messenger
 from telegram_assistant.bot.words import Say, lines, paragraphs, post_line, shortened
 from telegram_assistant.domain.digests import Digest, Issue, Way
@@ -21,6 +20,7 @@ from telegram_assistant.errors import Reject
 from telegram_assistant.jobs.digest_delivery import Parcel
 from telegram_assistant.jobs.digest_desk import Shown as ShownIssue
 from telegram_assistant.log import get_logger
+from telegram_assistant.services.bot_state import Memory
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
 
 LONGEST_TEXT = 1_000

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from telegram_assistant.bot import channels, entry, finding, reports
 from telegram_assistant.bot.door import Door
-from telegram_assistant.bot.memory import Expected
 from telegram_assistant.bot.talk import Desk, Talk
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.log import get_logger
+from telegram_assistant.services.bot_state import Expected
 
 log = get_logger(__name__)
 

@@ -16,9 +16,6 @@ from aiogram.enums import ChatMemberStatus, ChatType
 from aiogram.types import InlineQueryResultsButton, TelegramObject, Update, User
 
 from telegram_assistant.ai.spend import BudgetSpent
-from telegram_assistant.api.problems import Problem
-from telegram_assistant.bot.linking import code_in
-from telegram_assistant.bot.memory import language_of
 from telegram_assistant.bot.messenger import Gone
 from telegram_assistant.bot.talk import Desk, Talk
 from telegram_assistant.bot.welcome import welcome
@@ -26,6 +23,9 @@ from telegram_assistant.bot.words import Say
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.log import get_logger
+from telegram_assistant.services.bot_link import code_in
+from telegram_assistant.services.bot_state import language_of
+from telegram_assistant.services.problems import Problem
 
 PER_MINUTE = 30  # messages and buttons of one person
 INLINE_PER_MINUTE = 90  # every letter typed is a query

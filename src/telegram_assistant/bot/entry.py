@@ -11,13 +11,13 @@ from markupsafe import Markup
 
 from telegram_assistant.bot.buttons import Go, button, rows
 from telegram_assistant.bot.deliver import Outcome
-from telegram_assistant.bot.memory import Expected
 from telegram_assistant.bot.talk import Talk
 from telegram_assistant.bot.welcome import welcome
 from telegram_assistant.bot.words import Say, lines, shortened
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Retry
 from telegram_assistant.log import get_logger
+from telegram_assistant.services.bot_state import Expected
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.watched_channels import WatchedChannels
 

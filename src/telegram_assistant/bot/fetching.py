@@ -1,4 +1,4 @@
-"""Updates from Telegram into the inbox, by long polling. By webhook the API puts them there (api/routes/bot.py)."""
+"""Updates from Telegram into the inbox, by long polling. By webhook http/api/routes/bot.py puts them there."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from aiogram.exceptions import (
 )
 from aiogram.methods import TelegramMethod
 
-from telegram_assistant.bot.inbox import Inbox
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.services.bot_state import Inbox
 
 ALLOWED = ["message", "callback_query", "inline_query", "my_chat_member"]
 POLL_SECONDS = 25

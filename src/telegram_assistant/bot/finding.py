@@ -17,7 +17,6 @@ from aiogram.types import (
 from markupsafe import escape
 
 from telegram_assistant.bot.buttons import Go, Keep, Order, Page, Watch, button, rows
-from telegram_assistant.bot.memory import MOST_PAGES, Expected, Turning
 from telegram_assistant.bot.messenger import NO_PREVIEW
 from telegram_assistant.bot.talk import Talk
 from telegram_assistant.bot.words import (
@@ -33,7 +32,8 @@ from telegram_assistant.bot.words import (
 )
 from telegram_assistant.domain.query import LONGEST
 from telegram_assistant.domain.results import Hit, Results, Sort
-from telegram_assistant.search.saved import SavedDesk
+from telegram_assistant.services.bot_state import MOST_PAGES, Expected, Turning
+from telegram_assistant.services.saved_searches import SavedDesk
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 
 PER_PAGE = 5

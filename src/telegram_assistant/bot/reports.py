@@ -13,7 +13,6 @@ from aiogram.filters import Command
 from aiogram.types import CallbackQuery, InlineKeyboardButton, Message
 from markupsafe import Markup
 
-from telegram_assistant.api.routes.health import runs_it_all
 from telegram_assistant.bot.buttons import Digest as DigestButton
 from telegram_assistant.bot.buttons import Go, Mute, button, rows
 from telegram_assistant.bot.digest_words import issue_text
@@ -209,7 +208,7 @@ async def _admin(talk: Talk) -> None:
         await talk.answer(say("admins_only"))
         return
     # The report names what all tenants watch: it is for who runs it all.
-    details = await talk.services.health.details() if runs_it_all(talk.caller) else {"troubles": []}
+    details = await talk.services.health.details() if talk.caller.is_operator else {"troubles": []}
     troubles = [shortened(str(one), 300) for one in details["troubles"]]
     summary = await WatchedChannels(talk.services.database).summary(tenant)
     people = await Users(talk.services.database).of_tenant(tenant, limit=MOST_PEOPLE)
@@ -221,7 +220,7 @@ async def _admin(talk: Talk) -> None:
         people=len(people),
     )
     listed = [Markup("• {}").format(one) for one in troubles[:MOST_TROUBLES]]
-    well = say("admin_ok") if runs_it_all(talk.caller) else ""
+    well = say("admin_ok") if talk.caller.is_operator else ""
     state = lines(say("admin_troubles", n=len(troubles)), *listed) if troubles else well
     await talk.show(paragraphs([state, figures]), rows([button(say.plain("refresh"), Go(to="admin"))]))
 

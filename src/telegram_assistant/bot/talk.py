@@ -9,16 +9,16 @@ from uuid import UUID
 
 from aiogram.types import InlineKeyboardMarkup
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.bot.deliver import Delivery
-from telegram_assistant.bot.linking import Codes
-from telegram_assistant.bot.memory import Expected, Memory
 from telegram_assistant.bot.messenger import Messenger
 from telegram_assistant.bot.words import Say
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
 from telegram_assistant.jobs.digest_desk import Shown as ShownIssue
 from telegram_assistant.jobs.interests import Advisor
+from telegram_assistant.services.bot_link import Codes
+from telegram_assistant.services.bot_state import Expected, Memory
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
 
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from telegram_assistant.bot.inbox import Inbox, update_in
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.errors import Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.log import get_logger
+from telegram_assistant.services.bot_state import Inbox, update_in
 
 AT_ONCE = 16  # updates
 LOOK_SECONDS = 2  # that we wait for an update before we look up

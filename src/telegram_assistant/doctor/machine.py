@@ -14,7 +14,7 @@ from telegram_assistant.ai.vision.ocr import FOLDERS, WANTED, find_trained_data
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.finding import Finding, fail, ok, warn
 from telegram_assistant.errors import Fatal
-from telegram_assistant.health import listen
+from telegram_assistant.http.serving import listen
 
 COMFORT = 10  # times the least that we start with
 ASK_SECONDS = 3.0

@@ -64,7 +64,7 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whoever sent a request."""
+    """The sender of a request."""
 
     tenant_id: UUID
     tenant: str
@@ -73,7 +73,7 @@ class Caller:
     role: Role
     via: Via
     csrf: str = ""  # what forms of a session must carry
-    key_ends: datetime | None = None  # of whoever calls with a key that does not last for ever
+    key_ends: datetime | None = None  # where the key does not last for ever
 
     def may(self, right: Right) -> bool:
         return may(self.role, right)
@@ -81,6 +81,11 @@ class Caller:
     @property
     def is_admin(self) -> bool:
         return self.role is Role.ADMIN
+
+    @property
+    def is_operator(self) -> bool:
+        """An admin of the first tenant: runs the whole installation."""
+        return self.is_admin and str(self.tenant_id) == SYSTEM_TENANT
 
 
 def owners_for(tenant_id: UUID) -> list[UUID]:

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.api.services import Services
-from telegram_assistant.domain.access import Caller, Role
-from telegram_assistant.domain.interests import Act, Candidate, clean_topic, score, weights
+from telegram_assistant.domain.interests import Candidate, clean_topic, score, weights
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.index.graph import Graph
@@ -25,7 +22,6 @@ from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.interests import FittingChannel, FittingPost, InterestPosts, Interests, Origin
 from telegram_assistant.stores.postgres.post_lists import SearchPosts
 
-MOST_NOTED = 8  # topics of one act
 POSTS_SINCE = timedelta(days=3)
 CHANNELS_SINCE = timedelta(days=30)
 LEAST_POSTS = 3  # of a channel about somebody's interests
@@ -51,18 +47,6 @@ class Recommended:
     posts: tuple[RecommendedPost, ...] = ()
     channels: tuple[FittingChannel, ...] = ()
     origins: tuple[Origin, ...] = ()
-
-
-async def note(services: Services, caller: Caller, act: Act, topics: Collection[str]) -> None:
-    """Remember what somebody did. A page that is asked for never fails because of it."""
-    known = [topic for one in topics if (topic := clean_topic(clean_text(one)))][:MOST_NOTED]
-    if not known or caller.role is Role.SYSTEM:
-        return
-    try:
-        interests = Interests(services.database)
-        await interests.note(caller.tenant_id, caller.user_id, act, known, now=services.clock())
-    except (SQLAlchemyError, OSError) as exc:
-        log.warning("interest_not_noted", act=act, reason=str(exc))
 
 
 def topic_key(topic: str, taxonomy: Taxonomy) -> str:

@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant import __version__
 from telegram_assistant.alerting.delivering import LOCK_TTL, Alerting
-from telegram_assistant.alerting.desk import Outlets
 from telegram_assistant.alerting.messages import Words
 from telegram_assistant.alerting.places import Places
 from telegram_assistant.alerting.watching import Watch
@@ -23,6 +21,7 @@ from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.names import ALERTING_LOCK
 from telegram_assistant.search.webhooks import Webhooks
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries, Notices
 from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.storage import Storage
@@ -34,13 +33,16 @@ PATIENCE = 180.0  # seconds without a round after which alerts count as stuck
 AGENT = f"telegram-assistant/{__version__}"
 
 
-async def start_alerting(runtime: Runtime, app: FastAPI) -> Alerting:
+async def start_alerting(runtime: Runtime, services: Services) -> Alerting:
     """Lets admins set places up, and sends."""
-    sealer = runtime.sealer()
-    places = open_places(runtime.settings, runtime.clock)
-    app.state.outlets = Outlets(places, sealer)
+    assert services.outlets is not None  # noqa: S101 - the API has them
     alerting = open_alerting(
-        runtime.database, runtime.redis, sealer, places, settings=runtime.settings, clock=runtime.clock
+        runtime.database,
+        runtime.redis,
+        services.outlets.sealer,
+        services.outlets.places,
+        settings=runtime.settings,
+        clock=runtime.clock,
     )
     await runtime.start_task("alerting", alerting.run, patience=PATIENCE)
     return alerting

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from functools import partial
-
-from fastapi import FastAPI
 
 from telegram_assistant.access.service import Access
 from telegram_assistant.access.signing import open_signer
 from telegram_assistant.ai.providers import Models, build_models
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data
-from telegram_assistant.api.app import make_app
-from telegram_assistant.api.feed import make_feed
-from telegram_assistant.api.services import Services
 from telegram_assistant.bus.observer import Sampler
-from telegram_assistant.domain.models import Answerer
-from telegram_assistant.health import serve
+from telegram_assistant.http.app import make_app
+from telegram_assistant.http.serving import serve
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.jobs import EMERGING, INTERESTS, STORAGE_USAGE, TRENDS, Work
@@ -28,13 +24,16 @@ from telegram_assistant.jobs.storage import measure, report
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.meaning import Meaning
-from telegram_assistant.search.saved import Hooks
+from telegram_assistant.services.alert_places import Outlets
+from telegram_assistant.services.live import make_feed
+from telegram_assistant.services.saved_searches import Hooks
+from telegram_assistant.services.services import Services
+from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.budgets import ModelResults
 from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
-from telegram_assistant.web.thumbnails import Thumbnails
 from telegram_assistant.wiring.alerting import open_places, start_alerting
 from telegram_assistant.wiring.ingest import open_media_store
 from telegram_assistant.wiring.jobs import start_jobs
@@ -43,17 +42,20 @@ from telegram_assistant.wiring.runtime import Runtime
 from telegram_assistant.wiring.search import open_alerts, open_search
 from telegram_assistant.wiring.worker import Pipeline
 
+LIVE_PATIENCE = 60.0  # seconds without a sign after which the task counts as stuck
+PATIENCE = 180.0
 APART = "the vector index is embedded and belongs to another process: set QDRANT_URL, or run tga up"
 
 
 async def start_api(runtime: Runtime, listener: socket.socket, address: str, pipeline: Pipeline | None) -> Services:
     """Serve, and say where the first admin chooses a password while there is none."""
-    services = build_services(runtime, pipeline)
-    app = make_app(services)
-    app.state.thumbnails = Thumbnails(services.media)
-    runtime.stack.push_async_callback(app.state.thumbnails.close)
-    await runtime.start_task("api", partial(serve, app, listener))
-    await start_beside(runtime, app, services, pipeline.models.answerer if pipeline else None)
+    services = _with_what_the_api_needs(runtime, build_services(runtime, pipeline))
+    await runtime.start_task("api", partial(serve, make_app(services), listener))
+    await _start_live(runtime, services)
+    await _start_saved_searches(runtime, services)
+    await start_alerting(runtime, services)
+    runtime.health.sections["storage"] = partial(report, _storage(services))
+    await start_jobs(runtime, services, work=_work(services), deliveries=_deliveries(runtime, services))
     token = await services.access.first_link()
     if token:
         runtime.welcome = f"{runtime.settings.api_public_url or address}/welcome?token={token}"
@@ -84,6 +86,33 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
         asking=Asking(search, models.answerer, seconds=runtime.settings.ai_timeout_sec),
         graph=graph,
         media=media,
+        digests=open_desk(
+            runtime.settings,
+            runtime.database,
+            runtime.clock,
+            answerer=pipeline.models.answerer if pipeline else None,  # a language model that writes, if there is one
+            interests=Advisor(runtime.database, runtime.clock),
+        ),
+    )
+
+
+def _with_what_the_api_needs(runtime: Runtime, services: Services) -> Services:
+    places, sealer = open_places(runtime.settings, runtime.clock), runtime.sealer()
+    sampler = Sampler(
+        runtime.redis,
+        groups(),
+        DeadLetters(runtime.database).counts,
+        runs_here=lambda stage: stage in runtime.supervisor.tasks,
+    )
+    thumbnails = Thumbnails(services.media)
+    runtime.stack.push_async_callback(thumbnails.close)
+    return replace(
+        services,
+        hooks=Hooks(places.webhooks, sealer),
+        outlets=Outlets(places, sealer),
+        sampler=sampler,
+        live=make_feed(runtime.redis, runtime.database, sampler),
+        thumbnails=thumbnails,
     )
 
 
@@ -112,27 +141,6 @@ def _graph(runtime: Runtime) -> Graph | None:
     graph = open_graph(runtime.settings, runtime.folder.path)
     runtime.stack.push_async_callback(graph.close)
     return graph
-
-
-LIVE_PATIENCE = 60.0
-PATIENCE = 180.0  # seconds without a round after which alerts count as stuck
-
-
-async def start_beside(runtime: Runtime, app: FastAPI, services: Services, answerer: Answerer | None) -> None:
-    """`answerer`: a language model that writes digests, if there is one."""
-    await start_live(runtime, app)
-    await _start_saved_searches(runtime, app)
-    await start_alerting(runtime, app)
-    desk = open_desk(
-        services.settings,
-        services.database,
-        services.clock,
-        answerer=answerer,
-        interests=Advisor(services.database, services.clock),
-    )
-    app.state.digests = desk
-    runtime.health.sections["storage"] = partial(report, _storage(services))
-    await start_jobs(runtime, services, desk=desk, work=_work(services), deliveries=_deliveries(runtime, services))
 
 
 def _deliveries(runtime: Runtime, services: Services) -> list[Delivery]:
@@ -173,24 +181,17 @@ def _storage(services: Services) -> Storage:
     return Storage(services.database, default_mb=services.settings.storage_quota_mb)
 
 
-async def _start_saved_searches(runtime: Runtime, app: FastAPI) -> None:
+async def _start_saved_searches(runtime: Runtime, services: Services) -> None:
     """They tell what is new."""
-    sealer = runtime.sealer()
-    webhooks = open_places(runtime.settings, runtime.clock).webhooks
-    app.state.hooks = Hooks(webhooks, sealer)
-    alerts = open_alerts(runtime.database, runtime.redis, sealer, webhooks, owner=runtime.settings.hostname)
+    assert services.hooks is not None  # noqa: S101 - see above: the API has them
+    hooks = services.hooks
+    alerts = open_alerts(runtime.database, runtime.redis, hooks.sealer, hooks.webhooks, owner=runtime.settings.hostname)
     await runtime.start_task("alerts", alerts.run, patience=PATIENCE)
 
 
-async def start_live(runtime: Runtime, app: FastAPI) -> None:
+async def _start_live(runtime: Runtime, services: Services) -> None:
     """After the server was started: so the feed is stopped first, and open connections do not hold that up."""
-    sampler = Sampler(
-        runtime.redis,
-        groups(),
-        DeadLetters(runtime.database).counts,
-        runs_here=lambda stage: stage in runtime.supervisor.tasks,
-    )
-    app.state.sampler = sampler
-    app.state.live = make_feed(runtime.redis, runtime.database, sampler)
-    await runtime.start_task("stage_samples", sampler.run, patience=LIVE_PATIENCE)
-    await runtime.start_task("live_events", app.state.live.run, patience=LIVE_PATIENCE)
+    assert services.sampler is not None  # noqa: S101 - see above
+    assert services.live is not None  # noqa: S101 - see above
+    await runtime.start_task("stage_samples", services.sampler.run, patience=LIVE_PATIENCE)
+    await runtime.start_task("live_events", services.live.run, patience=LIVE_PATIENCE)

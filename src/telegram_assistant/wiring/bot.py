@@ -9,19 +9,13 @@ from aiogram import Bot
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import BotCommand
 
-from telegram_assistant.api.services import Services
-from telegram_assistant.bot import keys
 from telegram_assistant.bot.alerts import BotAlerts
 from telegram_assistant.bot.deliver import Delivery
 from telegram_assistant.bot.dialogue import Dialogue
 from telegram_assistant.bot.entry import COMMANDS
 from telegram_assistant.bot.fetching import ALLOWED, Fetching, introduce
-from telegram_assistant.bot.inbox import Inbox
-from telegram_assistant.bot.linking import Codes
-from telegram_assistant.bot.memory import Memory
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.bot.talk import Desk, DigestShelf
-from telegram_assistant.bot.token import webhook_secret
 from telegram_assistant.bot.words import Say
 from telegram_assistant.bot.working import LOCK_TTL, Working
 from telegram_assistant.bus.supervisor import Task
@@ -29,8 +23,11 @@ from telegram_assistant.config import Settings
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.ingest.lock import Lock
-from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.interests import Advisor
+from telegram_assistant.services import bot_keys as keys
+from telegram_assistant.services.bot_link import Codes, webhook_secret
+from telegram_assistant.services.bot_state import Inbox, Memory
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.telegram_users import TelegramAlerts, TelegramUsers
@@ -59,7 +56,7 @@ def open_delivery(services: Services) -> Delivery | None:
     return _delivery(bot, services)
 
 
-async def start_bot(runtime: Runtime, services: Services, *, digests: DigestDesk | None = None) -> BotRole:
+async def start_bot(runtime: Runtime, services: Services) -> BotRole:
     """Three tasks: `bot` answers, `bot_updates` gets what people write, `bot_alerts` tells what happened."""
     settings = runtime.settings
     if settings.telegram_bot_token is None:
@@ -77,7 +74,7 @@ async def start_bot(runtime: Runtime, services: Services, *, digests: DigestDesk
         ttl=LOCK_TTL,
         monotonic=asyncio.get_running_loop().time,
     )
-    working = Working(inbox, lock, Dialogue(_desk(services, delivery, digests)).answer)
+    working = Working(inbox, lock, Dialogue(_desk(services, delivery)).answer)
     alerts = BotAlerts(
         TelegramAlerts(services.database),
         SearchPosts(services.database),
@@ -94,7 +91,7 @@ async def start_bot(runtime: Runtime, services: Services, *, digests: DigestDesk
     return BotRole(bot, delivery, inbox, working)
 
 
-def _desk(services: Services, delivery: Delivery, digests: DigestDesk | None) -> Desk:
+def _desk(services: Services, delivery: Delivery) -> Desk:
     advisor = Advisor(services.database, services.clock)
     return Desk(
         services=services,
@@ -106,7 +103,7 @@ def _desk(services: Services, delivery: Delivery, digests: DigestDesk | None) ->
         digests=DigestShelf(
             Digests(services.database),
             DigestIssues(services.database),
-            digests or open_desk(services.settings, services.database, services.clock, interests=advisor),
+            services.digests,
         ),
         advisor=advisor,
     )

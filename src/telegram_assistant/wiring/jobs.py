@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.digests import Issue
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import DIGESTS, Work, plans
 from telegram_assistant.jobs.digest_delivery import Delivery
-from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digest_mail import Mail, MailServer
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.jobs.runner import LOCK_TTL, Jobs
 from telegram_assistant.names import JOBS_LOCK
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.stores.postgres.jobs import JobRuns
 from telegram_assistant.wiring.runtime import Runtime
@@ -27,7 +26,6 @@ async def start_jobs(
     runtime: Runtime,
     services: Services,
     *,
-    desk: DigestDesk | None = None,
     work: Mapping[str, Work] | None = None,
     deliveries: Sequence[Delivery] = (),
 ) -> Jobs:
@@ -36,7 +34,7 @@ async def start_jobs(
     digests = DigestJob(
         Digests(services.database),
         DigestIssues(services.database),
-        desk or open_desk(services.settings, services.database, services.clock),
+        services.digests,
         [Mail(MailServer.of(settings)), *deliveries],
         clock=services.clock,
         page=lambda issue: page_of(settings, issue),

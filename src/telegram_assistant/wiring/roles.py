@@ -9,7 +9,7 @@ from functools import partial
 
 from telegram_assistant.collector import calm_collector
 from telegram_assistant.config import Settings
-from telegram_assistant.health import health_app, listen, serve
+from telegram_assistant.http.serving import health_app, listen, serve
 from telegram_assistant.presence import Presence
 from telegram_assistant.progress import Steps
 from telegram_assistant.signals import first_of, stop_signals

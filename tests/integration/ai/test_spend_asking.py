@@ -13,12 +13,12 @@ from fastapi import FastAPI
 
 from telegram_assistant.ai.providers import Models
 from telegram_assistant.ai.spend import FREE, ModelBudget, ModelLimits
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.meaning import Meaning
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage, Used
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search

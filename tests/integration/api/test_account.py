@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from telegram_assistant.access.service import Access
-from telegram_assistant.api.services import Services
+from telegram_assistant.services.services import Services
 
 pytestmark = pytest.mark.integration
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from uuid import UUID
 
@@ -16,13 +16,13 @@ from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.api.feed import PER_TENANT, make_feed
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.bus.streams import FIELD, Publisher
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostIndexed
-from telegram_assistant.health import listen, serve
+from telegram_assistant.http.serving import listen, serve
 from telegram_assistant.names import POSTS_INDEXED, stream
+from telegram_assistant.services.live import PER_TENANT, make_feed
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from telegram_assistant.wiring.runtime import utc_now
@@ -126,10 +126,10 @@ async def server(app: FastAPI, redis: Redis, database: AsyncEngine, town: Town) 
     assert town
     supervisor = Supervisor()
     sampler = Sampler(redis, groups(), DeadLetters(database).counts)
-    app.state.live = make_feed(redis, database, sampler)
+    app.state.services = replace(app.state.services, live=make_feed(redis, database, sampler))
     with listen("127.0.0.1", 0, variable="X") as listener:
         await supervisor.start("api", lambda task: serve(app, listener, task))
-        await supervisor.start("live_events", app.state.live.run)
+        await supervisor.start("live_events", app.state.services.live.run)
         yield Server(f"http://127.0.0.1:{listener.getsockname()[1]}", supervisor, redis)
         await supervisor.stop()
 
@@ -230,15 +230,15 @@ def listening(app: FastAPI, town: Town, count: int) -> ExitStack:
     """So many listeners of the tenant at once."""
     stack = ExitStack()
     for _ in range(count):
-        stack.enter_context(app.state.live.listen(town.member.tenant_id))
+        stack.enter_context(app.state.services.live.listen(town.member.tenant_id))
     return stack
 
 
 async def test_a_listener_that_leaves_is_forgotten(server: Server, app: FastAPI, town: Town) -> None:
     async with server.events(town.member):
-        assert len(app.state.live._listeners) == 1
+        assert len(app.state.services.live._listeners) == 1
     async with asyncio.timeout(300):
-        while app.state.live._listeners:
+        while app.state.services.live._listeners:
             await server.redis.ping()
 
 

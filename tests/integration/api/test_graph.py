@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.understanding import Entity, EntityKind
 from telegram_assistant.index.graph import PostNode
+from telegram_assistant.services.services import Services
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM
 
 pytestmark = pytest.mark.integration

@@ -9,9 +9,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.api.guards import HEADERS, LONGEST_BODY
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.health import Health, health_app
+from telegram_assistant.health import Health
+from telegram_assistant.http.guards import HEADERS, LONGEST_BODY
+from telegram_assistant.http.serving import health_app
 
 pytestmark = pytest.mark.integration
 

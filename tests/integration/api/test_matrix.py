@@ -17,9 +17,9 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-from telegram_assistant.api import routes
-from telegram_assistant.api.app import PREFIX
-from telegram_assistant.api.auth import get_admin, get_caller
+from telegram_assistant.http.api import routes
+from telegram_assistant.http.app import PREFIX
+from telegram_assistant.http.auth import get_admin, get_caller
 from tests.integration.api.samples import BODIES, QUERIES, Belongings, belongings_of
 from tests.integration.search.archive import NEWS
 

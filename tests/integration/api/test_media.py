@@ -15,12 +15,12 @@ from fastapi import FastAPI
 from PIL import Image
 
 from telegram_assistant.access.signing import Signer
-from telegram_assistant.api.media_links import MediaLinks
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.post import Media, MediaKind
+from telegram_assistant.services.media_links import MediaLinks
+from telegram_assistant.services.services import Services
+from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.post_views import KeptFile
-from telegram_assistant.web.thumbnails import Thumbnails
 from tests.integration.api.newsroom import Newsroom
 from tests.integration.stages.desk import Desk, drawing
 
@@ -40,7 +40,7 @@ def newsroom(town: Town, services: Services) -> Newsroom:
 @pytest.fixture
 async def thumbnails(app: FastAPI, services: Services) -> AsyncIterator[Thumbnails]:
     made = Thumbnails(services.media)
-    app.state.thumbnails = made
+    app.state.services = replace(app.state.services, thumbnails=made)
     yield made
     await made.close()
 

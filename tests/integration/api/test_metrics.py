@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from telegram_assistant.api.services import Services
+from telegram_assistant.services.services import Services
 
 pytestmark = pytest.mark.integration
 

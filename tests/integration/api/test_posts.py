@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.index.graph import PostNode
+from telegram_assistant.services.services import Services
 from tests.integration.api.newsroom import FIRST, LAST, LINK, SECOND, Newsroom
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM
 from tests.integration.stages.desk import POSTED, Desk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -10,12 +11,12 @@ import pytest
 from fastapi import FastAPI
 from redis.asyncio import Redis
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.saved_search import MOST_SEARCHES
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.alerts import Alerts
-from telegram_assistant.search.saved import Hooks
 from telegram_assistant.search.webhooks import Webhooks
+from telegram_assistant.services.saved_searches import Hooks
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_alerts
@@ -47,7 +48,7 @@ class Sent(Webhooks):
 @pytest.fixture
 def webhooks(app: FastAPI) -> Sent:
     made = Sent()
-    app.state.hooks = Hooks(made, Sealer("key"))
+    app.state.services = replace(app.state.services, hooks=Hooks(made, Sealer("key")))
     return made
 
 

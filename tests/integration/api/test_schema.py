@@ -18,7 +18,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.health import listen, serve
+from telegram_assistant.http.serving import listen, serve
 from tests.integration.api.samples import belongings_of
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ async def test_no_request_makes_it_fail(
     app: FastAPI, address: str, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await belongings_of(town, town.admin)
-    monkeypatch.setattr("telegram_assistant.api.auth.PER_MINUTE", 1_000_000)
+    monkeypatch.setattr("telegram_assistant.http.auth.PER_MINUTE", 1_000_000)
     tried = await asyncio.to_thread(attack, app.openapi(), address, town.admin.key)
     assert tried > 400
 

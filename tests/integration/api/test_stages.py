@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -31,7 +32,7 @@ async def sampler(app: FastAPI, redis: Redis, database: AsyncEngine) -> Sampler:
     for event, group in groups():
         await make_group(redis, event, group)
     made = Sampler(redis, groups(), DeadLetters(database).counts)
-    app.state.sampler = made
+    app.state.services = replace(app.state.services, sampler=made)
     return made
 
 

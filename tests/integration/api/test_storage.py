@@ -10,11 +10,11 @@ from uuid import UUID
 import httpx
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.storage import MEGABYTE
+from telegram_assistant.http.web.page import size
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.media import REASON, Evictions
 from telegram_assistant.stores.postgres.storage import Storage, Usage
-from telegram_assistant.web.page import size
 
 pytestmark = pytest.mark.integration
 

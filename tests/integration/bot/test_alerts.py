@@ -12,13 +12,13 @@ from uuid import UUID, uuid4
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.api.services import Services
-from telegram_assistant.bot import keys
 from telegram_assistant.bot.alerts import PER_HOUR, BotAlerts
 from telegram_assistant.bot.deliver import Delivery
-from telegram_assistant.bot.memory import Memory
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.errors import Retry
+from telegram_assistant.services import bot_keys as keys
+from telegram_assistant.services.bot_state import Memory
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.telegram_users import SETTLED, TelegramAlerts, TelegramUsers

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.bot.deliver import AlertMessage, Delivery, Outcome
-from telegram_assistant.bot.memory import Memory
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Fatal, Retry
+from telegram_assistant.services.bot_state import Memory
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.api.services import Services
-from telegram_assistant.bot import keys
-from telegram_assistant.bot.linking import LASTS, Codes, code_in
+from telegram_assistant.services import bot_keys as keys
+from telegram_assistant.services.bot_link import LASTS, Codes, code_in
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
 from tests.integration.bot.bot_api import BotApi, Person
 

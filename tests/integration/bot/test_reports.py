@@ -8,13 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.bot.deliver import BotWay
 from telegram_assistant.domain.digest_schedule import Schedule
 from telegram_assistant.domain.digests import Digest, Language, Way, Wish
 from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.jobs.digests import DigestJob
 from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.watched_channels import Requests

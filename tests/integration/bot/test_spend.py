@@ -11,8 +11,8 @@ import pytest
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
 from telegram_assistant.ai.remote.connections import OpenAiServer
 from telegram_assistant.ai.spend import ModelBudget, ModelLimits
-from telegram_assistant.api.services import Services
 from telegram_assistant.search.ask import Asking
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.budgets import Budgets
 from tests.integration.bot.bot_api import Person
 

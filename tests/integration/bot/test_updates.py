@@ -18,14 +18,14 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from telegram_assistant.api.app import make_app
-from telegram_assistant.api.services import Services
-from telegram_assistant.bot import keys
-from telegram_assistant.bot.inbox import MOST_TRIES, Inbox, update_in
-from telegram_assistant.bot.token import webhook_secret
 from telegram_assistant.bus.supervisor import Supervisor, TaskState
 from telegram_assistant.errors import Fatal
-from telegram_assistant.health import serve
+from telegram_assistant.http.app import make_app
+from telegram_assistant.http.serving import serve
+from telegram_assistant.services import bot_keys as keys
+from telegram_assistant.services.bot_link import webhook_secret
+from telegram_assistant.services.bot_state import MOST_TRIES, Inbox, update_in
+from telegram_assistant.services.services import Services
 from tests.integration.bot.bot_api import TOKEN, BotApi, Person
 from tests.integration.bot.conftest import running
 
@@ -107,7 +107,7 @@ async def test_what_could_not_be_written_down_is_not_confirmed(
 ) -> None:
     await ann.asks("/menu")
     with monkeypatch.context() as patched:
-        patched.setattr("telegram_assistant.bot.inbox.MOST_WAITING", 0)
+        patched.setattr("telegram_assistant.services.bot_state.MOST_WAITING", 0)
         failures = bot.runtime.supervisor.tasks["bot_updates"].restarts
         await ann.says("/help")
         calls = len(api.calls.of["getUpdates"])
@@ -282,7 +282,7 @@ async def test_a_full_inbox_sends_telegram_away(
     webhook_services: tuple[Services, str], redis: Redis, api: BotApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, address = webhook_services
-    monkeypatch.setattr("telegram_assistant.bot.inbox.MOST_WAITING", 1)
+    monkeypatch.setattr("telegram_assistant.services.bot_state.MOST_WAITING", 1)
     api.webhook = {"url": f"{address}/bot/webhook", "secret_token": SECRET}
     await ann.says("/menu")
     await ann.says("/help")

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.interests import Act
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.interests import Interests
 from tests.integration.conftest import Town
 from tests.integration.search.archive import NEWS, Archive

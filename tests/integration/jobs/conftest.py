@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.digest_schedule import Schedule, next_after
 from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
 from telegram_assistant.jobs.digest_delivery import Delivery
 from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digests import DigestJob, Limits
 from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from tests.integration.search.archive import POSTED
 

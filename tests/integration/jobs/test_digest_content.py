@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from telegram_assistant.ai.spend import payers_now
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.digests import MOST_TOPICS, Content, Language, Wish, tidy
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Answer, Passage, Sentence, Usage
@@ -21,6 +20,7 @@ from telegram_assistant.jobs.digest_writing import Evidence
 from telegram_assistant.jobs.digests import LEASE, Limits
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.services.services import Services
 from tests.integration.search.archive import NEWS, POSTED, SPORT
 
 pytestmark = pytest.mark.integration

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.errors import Fatal
 from telegram_assistant.health import Health
 from telegram_assistant.jobs import TRENDS
 from telegram_assistant.progress import Steps
+from telegram_assistant.services.services import Services
 from telegram_assistant.wiring.jobs import start_jobs
 from telegram_assistant.wiring.runtime import Runtime
 

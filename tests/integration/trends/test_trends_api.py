@@ -11,9 +11,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.trends import DAY
 from telegram_assistant.jobs.trends import find_trends
+from telegram_assistant.services.services import Services
 from tests.integration.conftest import Town
 from tests.integration.search.archive import SYSTEM
 from tests.integration.trends.rising import CHANNELS, NOW, Past

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.domain.understanding import Answer, Passage, Sentence
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.ask import Asking
+from telegram_assistant.services.services import Services
 
 pytestmark = pytest.mark.integration
 

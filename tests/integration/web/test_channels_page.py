@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from telegram_assistant.domain.source import ChannelInfo
+from telegram_assistant.http.web.channel_words import KEYS
 from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.stores.postgres.watched_channels import Requests
-from telegram_assistant.web.channel_words import KEYS
 from tests.integration.search.archive import NEWS, SPORT
 
 pytestmark = pytest.mark.integration

@@ -10,8 +10,8 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
-from telegram_assistant.api.auth import PER_MINUTE, AdminDep, CallerDep
 from telegram_assistant.errors import Fatal, Reject, Retry
+from telegram_assistant.http.auth import PER_MINUTE, AdminDep, CallerDep
 
 pytestmark = pytest.mark.integration
 

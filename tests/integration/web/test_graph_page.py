@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.web.star import Ray, star
+from telegram_assistant.http.web.star import Ray, star
 from tests.integration.search.archive import NEWS
 
 pytestmark = pytest.mark.integration

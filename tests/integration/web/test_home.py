@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.errors import Retry
+from telegram_assistant.services.services import Services
 from tests.integration.api.newsroom import Newsroom
 from tests.integration.search.archive import SPORT
 from tests.integration.stages.desk import Desk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ async def sampler(app: FastAPI, redis: Redis, database: AsyncEngine) -> Sampler:
         await make_group(redis, event, group)
     made = Sampler(redis, groups(), DeadLetters(database).counts)
     await made.look()
-    app.state.sampler = made
+    app.state.services = replace(app.state.services, sampler=made)
     return made
 
 

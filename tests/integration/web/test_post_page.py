@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.api.services import Services
 from telegram_assistant.domain.post import Media, MediaKind
+from telegram_assistant.services.services import Services
 from tests.integration.api.newsroom import Newsroom
 from tests.integration.stages.desk import Desk
 

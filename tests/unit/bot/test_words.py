@@ -10,11 +10,11 @@ import pytest
 from markupsafe import Markup
 
 from telegram_assistant import bot
-from telegram_assistant.bot.memory import language_of
 from telegram_assistant.bot.words import Say, marked, notes_lines, shortened
 from telegram_assistant.domain.query import Note, Trouble
 from telegram_assistant.domain.results import Snippet
 from telegram_assistant.i18n import LANGUAGES, load_texts
+from telegram_assistant.services.bot_state import language_of
 
 pytestmark = pytest.mark.unit
 

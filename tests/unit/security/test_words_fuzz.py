@@ -13,7 +13,7 @@ from lxml import html  # type: ignore[import-untyped]  # it ships no types
 from telegram_assistant.domain.query import parse_query, without_filters
 from telegram_assistant.domain.query_edit import WRITTEN, has_filter, with_filter, without_filter
 from telegram_assistant.domain.text import Entity, EntityKind
-from telegram_assistant.web.rendering import rendered
+from telegram_assistant.http.web.rendering import rendered
 
 pytestmark = pytest.mark.unit
 

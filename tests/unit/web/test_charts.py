@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from telegram_assistant.web.charts import heat_map, line_chart, sparkline
+from telegram_assistant.http.web.charts import heat_map, line_chart, sparkline
 
 pytestmark = pytest.mark.unit
 

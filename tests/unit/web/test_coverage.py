@@ -7,7 +7,7 @@ import re
 import pytest
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
-from telegram_assistant.web.coverage import LEAST, WIDTH, coverage_strip
+from telegram_assistant.http.web.coverage import LEAST, WIDTH, coverage_strip
 
 pytestmark = pytest.mark.unit
 

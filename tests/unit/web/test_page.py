@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from starlette.requests import Request
 
-from telegram_assistant.web.page import language_of, link, number, size, theme_of, when, zone_of
-from telegram_assistant.web.pages.choose import local
+from telegram_assistant.http.web.page import language_of, link, number, size, theme_of, when, zone_of
+from telegram_assistant.http.web.pages.choose import local
 
 pytestmark = pytest.mark.unit
 

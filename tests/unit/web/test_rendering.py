@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from telegram_assistant.domain.results import Snippet
 from telegram_assistant.domain.text import Entity, EntityKind
+from telegram_assistant.http.web.rendering import DEEPEST, MOST_ENTITIES, highlighted, rendered, safe_href
 from telegram_assistant.stores.postgres.post_views import entities_of
-from telegram_assistant.web.rendering import (
-    DEEPEST,
-    MOST_ENTITIES,
-    highlighted,
-    rendered,
-    safe_href,
-)
 
 pytestmark = pytest.mark.unit
 

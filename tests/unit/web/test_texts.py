@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant import web
+from telegram_assistant.http import web
 from telegram_assistant.i18n import LANGUAGES, load_texts
 
 pytestmark = pytest.mark.unit

@@ -1,1 +1,0 @@
-"""The HTTP API, and the application that serves it together with the pages."""

@@ -1,0 +1,232 @@
+"""What the API says of digests, their issues, and periodic jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from telegram_assistant.domain.digest_schedule import Frequency
+from telegram_assistant.domain.digests import (
+    Change,
+    Content,
+    Correction,
+    Digest,
+    Issue,
+    Language,
+    Way,
+)
+from telegram_assistant.http.digest_form import DIGEST_EXAMPLE
+from telegram_assistant.jobs.digest_desk import Shown
+from telegram_assistant.stores.postgres.digests import Sending
+
+DIGEST = "2f1acc6c-3a4e-4b8e-9d41-8b8f3c5f0a10"
+ISSUE = "9a3f0d0e-55b4-4f0e-8f0c-3e7a6f2f7c11"
+
+
+class DigestOut(BaseModel):
+    """A digest of yours."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": DIGEST,
+                    **DIGEST_EXAMPLE,
+                    "weekday": 0,
+                    "day": 1,
+                    "enabled": True,
+                    "next_at": "2026-11-16T05:30:00Z",
+                    "feed": f"/feeds/{DIGEST}/4102444800.x7Yq",
+                    "trouble": "",
+                    "created_at": "2026-11-15T10:00:00Z",
+                }
+            ]
+        }
+    )
+
+    id: UUID
+    name: str
+    topics: list[str]
+    channels: list[int]
+    frequency: Frequency
+    weekday: int
+    day: int
+    time: str
+    zone: str
+    language: Language
+    max_stories: int
+    deliveries: list[Way]
+    enabled: bool
+    next_at: datetime | None
+    feed: str = Field(description="Path of the feed (Atom). Whoever has it can read the digest.")
+    trouble: str = Field(description="Why it is not made any more; empty: it is.")
+    created_at: datetime
+
+    @classmethod
+    def of(cls, digest: Digest, feed: str) -> DigestOut:
+        wish, schedule = digest.wish, digest.wish.schedule
+        return cls(
+            id=digest.id,
+            name=wish.name,
+            topics=list(wish.topics),
+            channels=list(wish.channels),
+            frequency=schedule.frequency,
+            weekday=schedule.weekday,
+            day=schedule.day,
+            time=f"{schedule.minute // 60:02}:{schedule.minute % 60:02}",
+            zone=schedule.zone,
+            language=wish.language,
+            max_stories=wish.most,
+            deliveries=list(wish.ways),
+            enabled=wish.enabled,
+            next_at=digest.next_at if wish.enabled else None,
+            feed=feed,
+            trouble=digest.trouble,
+            created_at=digest.created_at,
+        )
+
+
+class DigestsOut(BaseModel):
+    """All of yours."""
+
+    items: list[DigestOut]
+
+
+class SourceOut(BaseModel):
+    """A cited post, as it was then."""
+
+    post_id: UUID
+    channel_id: int
+    channel: str
+    url: str
+    posted_at: datetime
+    version: int
+    content_hash: str
+
+
+class SentenceOut(BaseModel):
+    """What is said; `sources` are places in the list of sources, from 0, at least one."""
+
+    text: str = Field(description="Empty: its posts were deleted, and their words with them.")
+    sources: list[int] = Field(min_length=1)
+
+
+class StoryOut(BaseModel):
+    """One story."""
+
+    sentences: list[SentenceOut]
+    posts: list[UUID] = Field(description="All posts that tell it.")
+    channels: int
+    topics: list[str] = Field(description="Which of your topics it fits.")
+    score: float
+
+
+class CorrectionOut(BaseModel):
+    """A cited post that is not what it was."""
+
+    source: int
+    change: Change
+    at: datetime | None
+    text: str = Field(description="What an edited post says now.")
+
+    @classmethod
+    def of(cls, correction: Correction) -> CorrectionOut:
+        return cls(source=correction.source, change=correction.change, at=correction.at, text=correction.text)
+
+
+class BehindOut(BaseModel):
+    """A channel that was not up to date."""
+
+    channel_id: int
+    channel: str
+    reason: str = Field(description="holes, stale, failing or new.")
+    unknown: int
+    since: datetime | None
+    error: str
+
+
+class CoverageOut(BaseModel):
+    """What was read, and what was left out."""
+
+    channels: int
+    posts: int
+    fitting: int
+    stories: int
+    told: int
+    over_limit: int
+    told_before: int
+    wordless: int
+    capped: int
+    gone: int
+    behind: list[BehindOut]
+
+
+class SendingOut(BaseModel):
+    """How far it is on its way."""
+
+    kind: str
+    state: Literal["waiting", "delivered", "dead"]
+    attempts: int
+    delivered_at: datetime | None
+    error: str
+
+    @classmethod
+    def of(cls, sending: Sending) -> SendingOut:
+        return cls.model_validate(sending, from_attributes=True)
+
+
+class ContentOut(BaseModel):
+    """An issue: stories, their sources, what was read, and corrections."""
+
+    since: datetime
+    until: datetime
+    stories: list[StoryOut]
+    sources: list[SourceOut]
+    coverage: CoverageOut
+    corrections: list[CorrectionOut]
+    written_by: str = Field(description="The language model; empty: sentences of the posts themselves.")
+    without_model: str = Field(description="Why the model did not write it, if there is one.")
+
+
+class IssueOut(ContentOut):
+    """An issue that came out."""
+
+    id: UUID
+    digest_id: UUID
+    scheduled_for: datetime
+    built_at: datetime | None
+    deliveries: list[SendingOut]
+
+    @classmethod
+    def of(cls, issue: Issue, shown: Shown, sendings: list[Sending]) -> IssueOut:
+        return cls(
+            id=issue.id,
+            digest_id=issue.digest_id,
+            scheduled_for=issue.scheduled_for,
+            built_at=issue.built_at,
+            deliveries=[SendingOut.of(one) for one in sendings if one.issue_id == issue.id],
+            **content_values(shown.content, shown.corrections, issue.since, issue.until),
+        )
+
+
+class IssuesOut(BaseModel):
+    """Some issues, the newest first."""
+
+    items: list[IssueOut]
+    next: str | None
+
+
+def content_values(content: Content, found: tuple[Correction, ...], since: datetime, until: datetime) -> dict[str, Any]:
+    return {
+        "since": since,
+        "until": until,
+        "stories": [StoryOut.model_validate(one, from_attributes=True) for one in content.stories],
+        "sources": [SourceOut.model_validate(one, from_attributes=True) for one in content.cited],
+        "coverage": CoverageOut.model_validate(content.coverage, from_attributes=True),
+        "corrections": [CorrectionOut.of(one) for one in found],
+        "written_by": content.written_by,
+        "without_model": content.without_model,
+    }

@@ -1,0 +1,304 @@
+"""What the API answers about posts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from telegram_assistant.domain.results import Hit, Shown
+from telegram_assistant.search.neighbours import Around
+from telegram_assistant.services.media_links import MediaLinks
+from telegram_assistant.stores.postgres.post_views import PostView, ShownFile
+
+EXAMPLE = "3f0c7c52-5d0e-5c3a-9a53-0c7f7c1f2b11"
+THUMBNAIL = 640
+
+
+class FromValue(BaseModel):
+    """Made from a value of ours with the same names."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class ChannelOut(FromValue):
+    """A channel, as far as a post shows it."""
+
+    id: int = Field(examples=[1234567890])
+    title: str = Field(examples=["Daily News"])
+    username: str | None = Field(examples=["daily_news"])
+
+
+class PostLineOut(FromValue):
+    """A post in a list."""
+
+    id: UUID = Field(examples=[EXAMPLE])
+    channel: ChannelOut
+    message_id: int
+    url: str = Field(description="The post in Telegram.", examples=["https://t.me/daily_news/42"])
+    posted_at: datetime
+    edited_at: datetime | None
+    deleted_at: datetime | None
+    text: str
+    version: int = Field(description="1, and one more with every edit.")
+    album_id: UUID | None
+    has_media: bool
+    views: int | None
+    forwards: int | None
+    replies: int | None
+    reactions: dict[str, int] = Field(examples=[{"👍": 12}])
+
+
+class PostListOut(BaseModel):
+    """A page of posts, the newest first."""
+
+    items: list[PostLineOut]
+    next: str | None = Field(description="Send it as `cursor` for the following page; null: this was the last.")
+
+
+class EntityOut(FromValue):
+    """Formatting. Offset and length count UTF-16 units, as Telegram does."""
+
+    kind: str
+    offset: int
+    length: int
+    url: str | None
+    detail: str | None
+
+
+class OcrOut(FromValue):
+    """Text on a picture."""
+
+    text: str
+    engine: str
+    confidence: float
+
+
+class SeenOut(FromValue):
+    """What was seen on a picture."""
+
+    classification: str
+    description: str
+    is_meme: bool
+    labels: list[str]
+    objects: list[str]
+    scene: str
+    ocr: OcrOut | None
+    nsfw_score: float | None
+    dominant_colors: list[str]
+    provider: str
+    model: str
+    tokens_used: int
+
+
+class FileOut(FromValue):
+    """A file of the post, or of its album."""
+
+    post_id: UUID
+    position: int
+    kind: str = Field(examples=["photo"])
+    status: str = Field(description="pending, stored, skipped, failed or evicted.")
+    reason: str | None = Field(description="Why it is not stored.")
+    mime: str | None
+    size: int | None
+    width: int | None
+    height: int | None
+    duration: float | None
+    name: str | None
+    sha256: str | None
+    url: str | None = Field(None, description="Where the file is; opens without a credential for an hour or two.")
+    thumbnail: str | None = Field(None, description="A small copy of a picture, likewise.")
+    seen: SeenOut | None
+
+    @classmethod
+    def of(cls, file: ShownFile, links: MediaLinks) -> FileOut:
+        out = cls.model_validate(file)
+        if file.status == "stored" and file.sha256:
+            out.url = links.file(file.sha256)
+        if file.is_picture and file.sha256:
+            out.thumbnail = links.thumbnail(file.sha256, THUMBNAIL)
+        return out
+
+
+class NamedOut(FromValue):
+    """A person, an organisation or a place."""
+
+    kind: str
+    name: str
+
+
+class FindingsOut(FromValue):
+    """What the models made of its words."""
+
+    tags: list[str]
+    topics: list[str]
+    entities: list[NamedOut]
+    language: str
+    provider: str
+
+
+class PageOut(FromValue):
+    """A page that the post links to."""
+
+    link: str
+    url: str
+    title: str
+    description: str
+    site: str
+    problem: str | None
+    fetched_at: datetime
+
+
+class ForwardOut(FromValue):
+    """Where it comes from; what you do not watch has no name and no post here."""
+
+    channel_id: int | None
+    message_id: int | None
+    name: str | None
+    posted_at: datetime | None
+    channel: ChannelOut | None
+    post_id: UUID | None
+
+
+class AnswerToOut(FromValue):
+    """What it answers."""
+
+    message_id: int
+    post_id: UUID | None
+    text: str
+
+
+class PollOut(FromValue):
+    """A poll or a quiz."""
+
+    question: str
+    answers: list[str]
+    quiz: bool
+    closed: bool
+    voters: int | None
+
+
+class CaptionOut(FromValue):
+    """What the post that speaks for an album says."""
+
+    post_id: UUID
+    text: str
+    entities: list[EntityOut]
+
+
+class PostOut(PostLineOut):
+    """A post with everything that hangs on it."""
+
+    entities: list[EntityOut]
+    pinned: bool
+    captured_at: datetime
+    author: str | None
+    files: list[FileOut] = Field(description="Of the whole album, in its order.")
+    album: list[UUID] = Field(description="All posts of its album, this one too.")
+    caption: CaptionOut | None = Field(description="The words of its album, where another of its posts has them.")
+    found: FindingsOut
+    pages: list[PageOut]
+    forward: ForwardOut | None
+    reply_to: AnswerToOut | None
+    poll: PollOut | None
+    comments: int = Field(description="That are stored.")
+
+    @classmethod
+    def of(cls, post: PostView, links: MediaLinks) -> PostOut:
+        out = cls.model_validate(post)
+        out.files = [FileOut.of(file, links) for file in post.files]
+        return out
+
+
+class VersionOut(FromValue):
+    """What the post said once, or says now (`until` is null)."""
+
+    version: int
+    text: str
+    entities: list[EntityOut]
+    edited_at: datetime | None
+    until: datetime | None
+
+
+class VersionsOut(BaseModel):
+    """The newest first."""
+
+    items: list[VersionOut]
+
+
+class CountedOut(FromValue):
+    """The counters at one moment."""
+
+    at: datetime
+    views: int | None
+    forwards: int | None
+    replies: int | None
+    reactions: int
+
+
+class CountersOut(BaseModel):
+    """The oldest first, a point where something changed."""
+
+    items: list[CountedOut]
+
+
+class StepOut(FromValue):
+    """What a stage of the pipeline did with the post."""
+
+    stage: str = Field(examples=["tagging"])
+    outcome: str = Field(description="done, skipped, waiting or dead.")
+    note: str
+    trace_id: str
+    duration_ms: float
+    at: datetime
+
+
+class TraceOut(BaseModel):
+    """From its capture to the indexes, in the order of time."""
+
+    items: list[StepOut]
+
+
+class NearOut(BaseModel):
+    """A post beside another one."""
+
+    id: UUID
+    channel: ChannelOut
+    url: str
+    posted_at: datetime
+    text: str
+    score: float | None = None
+    shared: list[str] = Field(default=[], description="What both name: entities, tags, pages.")
+
+    @classmethod
+    def of(cls, post: Shown, **more: Any) -> NearOut:
+        channel = ChannelOut(id=post.channel_id, title=post.channel_title, username=post.channel_username)
+        return cls(
+            id=post.post_id, channel=channel, url=post.url, posted_at=post.posted_at, text=post.text[:500], **more
+        )
+
+
+class SimilarOut(BaseModel):
+    """Near in meaning, the nearest first."""
+
+    items: list[NearOut]
+
+    @classmethod
+    def of(cls, hits: tuple[Hit, ...]) -> SimilarOut:
+        return cls(items=[NearOut.of(hit.post, score=hit.score) for hit in hits])
+
+
+class NeighboursOut(BaseModel):
+    """What the graph knows around a post."""
+
+    near: list[NearOut] = Field(description="About the same people, places, tags or pages.")
+    forwards: list[NearOut] = Field(description="Of the same origin, the oldest first.")
+
+    @classmethod
+    def of(cls, around: Around) -> NeighboursOut:
+        return cls(
+            near=[NearOut.of(one.post, score=one.score, shared=list(one.shared)) for one in around.near],
+            forwards=[NearOut.of(post) for post in around.forwards],
+        )

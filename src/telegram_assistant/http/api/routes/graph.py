@@ -1,0 +1,102 @@
+"""The graph, to walk through: a node, and what its posts lead to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from telegram_assistant.http.api.models.search import FoundPostOut
+from telegram_assistant.http.auth import CallerDep
+from telegram_assistant.http.dependencies import WalkingDep
+from telegram_assistant.search.walking import Node, NodeKind, Place
+from telegram_assistant.services.problems import not_found
+
+router = APIRouter(prefix="/graph", tags=["graph"])
+
+
+class NodeOut(BaseModel):
+    """A node of the graph."""
+
+    node: str = Field(description="Send it back as `node` to go there.", examples=["entity:Москва"])
+    kind: NodeKind
+    title: str = Field(examples=["Москва"])
+    posts: int = Field(description="Of the posts of the node in the middle.")
+    sort: str = Field(description="Of an entity: person, organisation or place.")
+
+    @classmethod
+    def of(cls, node: Node) -> NodeOut:
+        return cls(node=node.name, kind=node.kind, title=node.title, posts=node.posts, sort=node.sort)
+
+
+class GraphOut(BaseModel):
+    """Where you stand, and where you can go."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "node": {
+                        "node": "entity:Москва",
+                        "kind": "entity",
+                        "title": "Москва",
+                        "posts": 12,
+                        "sort": "place",
+                    },
+                    "channels": [
+                        {"node": "channel:100", "kind": "channel", "title": "Daily News", "posts": 9, "sort": ""}
+                    ],
+                    "entities": [],
+                    "topics": [],
+                    "tags": [],
+                    "sources": [],
+                    "examples": [],
+                    "more": False,
+                }
+            ]
+        }
+    )
+
+    node: NodeOut
+    channels: list[NodeOut] = Field(description="Who writes about it.")
+    entities: list[NodeOut] = Field(description="Who and what is named with it.")
+    topics: list[NodeOut]
+    tags: list[NodeOut]
+    sources: list[NodeOut] = Field(description="Channels of yours that its posts were forwarded from.")
+    examples: list[FoundPostOut] = Field(description="The newest posts; of a post, those next to it.")
+    more: bool = Field(description="Only the newest thousand posts were looked at.")
+
+    @classmethod
+    def of(cls, place: Place) -> GraphOut:
+        groups = {kind: [NodeOut.of(node) for node in place.groups.get(kind, ())] for kind in NodeKind}
+        return cls(
+            node=NodeOut.of(place.node),
+            channels=groups[NodeKind.CHANNEL],
+            entities=groups[NodeKind.ENTITY],
+            topics=groups[NodeKind.TOPIC],
+            tags=groups[NodeKind.TAG],
+            sources=[NodeOut.of(node) for node in place.sources],
+            examples=[FoundPostOut.of(post) for post in place.examples],
+            more=place.more,
+        )
+
+
+@router.get("", operation_id="walk_graph", summary="A node of the graph and its neighbours")
+async def walk_graph(
+    walking: WalkingDep,
+    caller: CallerDep,
+    node: Annotated[
+        str,
+        Query(
+            max_length=400,
+            description="`channel:ID`, `entity:NAME`, `topic:NAME`, `tag:NAME` or `post:ID`; empty: where to begin.",
+            examples=["entity:Москва"],
+        ),
+    ] = "",
+) -> GraphOut:
+    """At most forty neighbours, each with the number of posts that lead there. Counted over what you see."""
+    place = await walking.around(caller.tenant_id, node)
+    if place is None:
+        raise not_found("node")
+    return GraphOut.of(place)

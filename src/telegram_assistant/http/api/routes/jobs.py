@@ -1,0 +1,130 @@
+"""Periodic jobs: when they are due and how they went. For whoever runs the whole system."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from telegram_assistant.http.auth import AdminDep, ServicesDep
+from telegram_assistant.http.cursor import LONGEST, read_place, write_place
+from telegram_assistant.services.jobs import ask_for, known_job, only_the_operator, table
+from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome, Run
+
+MOST = 200
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+
+class RunOut(BaseModel):
+    """One time that a job was due."""
+
+    scheduled_for: datetime
+    outcome: Outcome
+    attempts: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    runner: str
+    note: str = Field(description="What was done, in a few words.")
+    error: str
+
+    @classmethod
+    def of(cls, run: Run) -> RunOut:
+        return cls.model_validate(run, from_attributes=True)
+
+
+class JobOut(BaseModel):
+    """A job."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "digests",
+                    "every_seconds": 60,
+                    "next_at": "2026-11-15T10:01:00Z",
+                    "last": {
+                        "scheduled_for": "2026-11-15T10:00:00Z",
+                        "outcome": "done",
+                        "attempts": 1,
+                        "started_at": "2026-11-15T10:00:00Z",
+                        "ended_at": "2026-11-15T10:00:01Z",
+                        "runner": "api-1",
+                        "note": "2 due, 2 built, 1 sent",
+                        "error": "",
+                    },
+                }
+            ]
+        }
+    )
+
+    name: str
+    every_seconds: float
+    next_at: datetime
+    last: RunOut | None
+
+
+class JobsOut(BaseModel):
+    """All jobs."""
+
+    items: list[JobOut]
+
+
+class RunsOut(BaseModel):
+    """Some runs, the newest first."""
+
+    items: list[RunOut]
+    next: str | None
+
+
+class JobIn(BaseModel):
+    """Which job."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"job": "digests"}]})
+
+    job: str = Field(max_length=50)
+
+
+@router.get("", operation_id="list_jobs", summary="When jobs are due and how they went (for who runs it all)")
+async def list_jobs(services: ServicesDep, admin: AdminDep) -> JobsOut:
+    only_the_operator(admin)
+    latest = await JobRuns(services.database).latest()
+    now = services.clock()
+    return JobsOut(
+        items=[
+            JobOut(
+                name=plan.name,
+                every_seconds=plan.every.total_seconds(),
+                next_at=plan.slot(now) + plan.every,
+                last=RunOut.of(latest[plan.name]) if plan.name in latest else None,
+            )
+            for plan in table(services)
+        ]
+    )
+
+
+@router.get("/runs", operation_id="list_job_runs", summary="Runs of a job, the newest first (for who runs it all)")
+async def list_runs(
+    services: ServicesDep,
+    admin: AdminDep,
+    job: Annotated[str, Query(max_length=50, examples=["digests"])] = "digests",
+    limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
+    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+) -> RunsOut:
+    only_the_operator(admin)
+    known_job(services, job)
+    before = read_place(cursor)[0] if cursor is not None else None
+    found = await JobRuns(services.database).page(job, limit=limit + 1, before=before)
+    items = found[:limit]
+    return RunsOut(
+        items=[RunOut.of(one) for one in items],
+        next=write_place(items[-1].scheduled_for) if len(found) > limit else None,
+    )
+
+
+@router.post("/run", operation_id="run_job", summary="Run a job now (for who runs it all)", status_code=202)
+async def run_job(services: ServicesDep, admin: AdminDep, wanted: Annotated[JobIn, Body()]) -> RunOut:
+    """Whoever holds the lock of the jobs begins it within seconds."""
+    return RunOut.of(await ask_for(services, admin, wanted.job))

@@ -1,0 +1,157 @@
+"""How much room your posts take, what you may take, and files that were given up to save room."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from telegram_assistant.domain.storage import Quota, Standing
+from telegram_assistant.http.auth import CallerDep, ServicesDep
+from telegram_assistant.services.problems import not_found
+from telegram_assistant.services.storage import count_storage, quota_of
+from telegram_assistant.stores.postgres.media import Evictions
+from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
+
+router = APIRouter(prefix="/storage", tags=["storage"])
+
+
+class UsageAnswer(BaseModel):
+    """Of one kind of thing."""
+
+    kind: str = Field(description="posts, versions, media, vision, pages or search.")
+    count: int
+    bytes: int
+
+
+class StorageAnswer(BaseModel):
+    """What your tenant's channels take. What tenants share is counted for each of them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"items": [{"kind": "media", "count": 120, "bytes": 48_000_000}], "bytes": 48_000_000}]
+        }
+    )
+
+    items: list[UsageAnswer]
+    bytes: int
+
+
+class QuotaAnswer(BaseModel):
+    """What your tenant may take: of media, pictures' descriptions and pages together."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"megabytes": 100, "used": 84_000_000, "percent": 80.1, "standing": "warning"}]}
+    )
+
+    megabytes: int = Field(description="0: there is no quota.")
+    used: int = Field(description="Bytes.")
+    percent: float
+    standing: Standing = Field(description="warning from 80 % on; full: no files are downloaded, posts still are.")
+    measured_at: datetime | None = Field(None, description="When all was counted last; newer files are added to it.")
+
+    @classmethod
+    def of(cls, quota: Quota) -> QuotaAnswer:
+        return cls(
+            megabytes=quota.megabytes,
+            used=quota.used,
+            percent=round(quota.percent, 1),
+            standing=quota.standing,
+            measured_at=quota.measured_at,
+        )
+
+
+class MeasuredAnswer(BaseModel):
+    """Of one kind, when it was counted."""
+
+    at: datetime
+    kind: str
+    bytes: int
+    count: int
+
+
+class HistoryAnswer(BaseModel):
+    """Every count, the oldest first."""
+
+    items: list[MeasuredAnswer]
+
+
+class EvictedAnswer(BaseModel):
+    """A file that was given up because nobody opened it for long."""
+
+    sha256: str
+    bytes: int
+    evicted_at: datetime
+    post_id: str
+    channel: str
+    name: str | None
+    on_its_way: bool = Field(description="Somebody wants it: it is downloaded again.")
+
+
+class EvictedListAnswer(BaseModel):
+    """The newest first."""
+
+    items: list[EvictedAnswer]
+
+
+@router.get("", operation_id="get_storage", summary="Storage usage by kind")
+async def get_storage(services: ServicesDep, caller: CallerDep) -> StorageAnswer:
+    found = await count_storage(StorageUsage(services.database), caller)
+    items = [UsageAnswer(kind=one.kind, count=one.count, bytes=one.bytes) for one in found]
+    return StorageAnswer(items=items, bytes=sum(one.bytes for one in found))
+
+
+@router.get("/quota", operation_id="get_storage_quota", summary="Your storage quota")
+async def get_storage_quota(services: ServicesDep, caller: CallerDep) -> QuotaAnswer:
+    """It is set by whoever runs this installation."""
+    return QuotaAnswer.of(await quota_of(services, caller))
+
+
+@router.get("/history", operation_id="get_storage_history", summary="Storage usage over time")
+async def get_storage_history(
+    services: ServicesDep,
+    caller: CallerDep,
+    days: Annotated[int, Query(ge=1, le=400, description="So many days back.")] = 30,
+) -> HistoryAnswer:
+    """Counted every six hours."""
+    since = services.clock() - timedelta(days=days)
+    found = await Storage(services.database).history(caller.tenant_id, since)
+    return HistoryAnswer(
+        items=[MeasuredAnswer(at=one.at, kind=one.kind, bytes=one.bytes, count=one.objects) for one in found]
+    )
+
+
+@router.get("/evicted", operation_id="list_evicted_files", summary="Files that were given up")
+async def list_evicted_files(
+    services: ServicesDep, caller: CallerDep, limit: Annotated[int, Query(ge=1, le=500)] = 50
+) -> EvictedListAnswer:
+    found = await Evictions(services.database).of_tenant(caller.tenant_id, limit=limit)
+    return EvictedListAnswer(
+        items=[
+            EvictedAnswer(
+                sha256=one.sha256,
+                bytes=one.size,
+                evicted_at=one.evicted_at,
+                post_id=str(one.post_id),
+                channel=one.channel,
+                name=one.name,
+                on_its_way=one.status == "pending",
+            )
+            for one in found
+        ]
+    )
+
+
+@router.post(
+    "/evicted/{sha256}/fetch", operation_id="fetch_evicted_file", summary="Fetch a file again", status_code=202
+)
+async def fetch_evicted_file(
+    services: ServicesDep,
+    caller: CallerDep,
+    sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the file, in hex.")],
+) -> None:
+    """It is downloaded from Telegram once more, usually within a minute."""
+    if not await Evictions(services.database).fetch_again(caller.tenant_id, sha256):
+        raise not_found("file that was given up")

@@ -1,0 +1,47 @@
+"""The pages, one file each."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from telegram_assistant.http.web.pages import (
+    account,
+    alerts,
+    ask,
+    bot,
+    channels,
+    choose,
+    digests,
+    graph,
+    home,
+    interests,
+    jobs,
+    pipeline,
+    post,
+    saved,
+    search,
+    sign_in,
+    storage,
+    trends,
+)
+
+ROUTERS: list[APIRouter] = [
+    account.router,
+    alerts.router,
+    bot.router,
+    sign_in.router,
+    channels.router,
+    choose.router,
+    digests.router,
+    home.router,
+    interests.router,
+    jobs.router,
+    pipeline.router,
+    post.router,
+    ask.router,
+    graph.router,
+    saved.router,
+    search.router,
+    storage.router,
+    trends.router,
+]

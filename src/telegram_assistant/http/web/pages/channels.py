@@ -1,0 +1,216 @@
+"""`/channels`: what is watched, how completely, and adding more; `/channels/{id}`: one of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any
+from zoneinfo import available_timezones
+
+from fastapi import APIRouter, Depends, Form, Path, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.advice import advise
+from telegram_assistant.domain.channel import MAX_CHANNEL_ID
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep
+from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.web.channel_words import Span, bar_of_silence, reasons, span_of
+from telegram_assistant.http.web.coverage import coverage_strip
+from telegram_assistant.http.web.page import fragment, page
+from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, RHYTHM_WEEKS, ChannelDesk
+from telegram_assistant.services.problems import Problem
+from telegram_assistant.services.services import Services
+from telegram_assistant.stores.postgres.watched_channels import Watched
+
+ON_A_PAGE = 100
+MOST_REQUESTS = 50
+HOLES_NAMED = 6
+
+router = APIRouter(include_in_schema=False)
+
+
+def _desk(services: ServicesDep, caller: PageCallerDep) -> ChannelDesk:
+    return ChannelDesk(services, caller)
+
+
+DeskDep = Annotated[ChannelDesk, Depends(_desk)]
+ChannelId = Annotated[int, Path(ge=1, le=MAX_CHANNEL_ID)]
+Words = Annotated[str, Query(max_length=200)]
+Cursor = Annotated[str | None, Query(max_length=LONGEST)]
+Reference = Annotated[str, Form(max_length=LONGEST_REFERENCE)]
+
+
+@router.get("/channels")
+async def channels(request: Request, desk: DeskDep, caller: PageCallerDep, q: Words = "") -> HTMLResponse:
+    return page(
+        request,
+        "channels.html",
+        caller=caller,
+        summary=await desk.watched.summary(caller.tenant_id),
+        advise=advise,
+        **await _listed(desk, caller, q, None),
+        **await _requested(desk, caller),
+    )
+
+
+@router.get("/channels/list")
+async def listed(
+    request: Request, desk: DeskDep, caller: PageCallerDep, q: Words = "", cursor: Cursor = None
+) -> HTMLResponse:
+    found = await _listed(desk, caller, q, cursor)
+    return fragment(request, "channels_list.html", caller=caller, advise=advise, **found)
+
+
+@router.get("/channels/preview")
+async def preview(request: Request, desk: DeskDep, caller: PageCallerDep, reference: Words = "") -> HTMLResponse:
+    """What is known of what is being typed."""
+    wrong, found = "", None
+    if reference.strip():
+        try:
+            found = await desk.preview(reference)
+        except Problem as problem:
+            wrong = problem.detail
+    return fragment(request, "channels_preview.html", caller=caller, found=found, wrong=bool(wrong))
+
+
+@router.get("/channels/requests")
+async def requested(request: Request, desk: DeskDep, caller: PageCallerDep, had: int = 0) -> HTMLResponse:
+    """Asked again and again while something is looked for; `had` is how many there were, so that the list follows."""
+    found = await _requested(desk, caller)
+    answer = fragment(request, "channels_requests.html", caller=caller, advise=advise, **found)
+    if len(found["requests"]) != had:
+        answer.headers["HX-Trigger"] = "channels-changed"
+    return answer
+
+
+@router.post("/channels")
+async def add(request: Request, desk: DeskDep, caller: PageCallerDep, reference: Reference = "") -> Response:
+    await desk.add(reference)
+    if "hx-request" not in request.headers:
+        return RedirectResponse("/channels", status_code=303)
+    found = await _requested(desk, caller)
+    return fragment(request, "channels_requests.html", caller=caller, advise=advise, **found)
+
+
+@router.post("/channels/requests/{number}/drop")
+async def drop_request(
+    request: Request, desk: DeskDep, caller: PageCallerDep, number: Annotated[int, Path(ge=1, lt=2**63)]
+) -> Response:
+    await desk.drop_request(number)
+    if "hx-request" not in request.headers:
+        return RedirectResponse("/channels", status_code=303)
+    found = await _requested(desk, caller)
+    return fragment(request, "channels_requests.html", caller=caller, advise=advise, **found)
+
+
+@router.get("/channels/{channel_id}")
+async def channel(
+    request: Request, desk: DeskDep, services: ServicesDep, caller: PageCallerDep, channel_id: ChannelId
+) -> HTMLResponse:
+    found = await desk.get(channel_id)
+    rhythm, explained = await desk.rhythm(found), await desk.explain(channel_id)
+    silence: tuple[Span, Span] | None = None
+    if rhythm.gap is not None:
+        silence = span_of(rhythm.gap.gap), span_of(rhythm.gap.threshold)
+    return page(
+        request,
+        "channel.html",
+        caller=caller,
+        channel=found,
+        advice=advise(found.last_error, given_up=found.status == "dead"),
+        rhythm=rhythm,
+        heat_rows=lambda t: [(t(f"channel.day_{day}"), hours) for day, hours in enumerate(rhythm.posts)],
+        heat_columns=[f"{hour:02}" for hour in range(24)],
+        weeks=RHYTHM_WEEKS,
+        silence=silence,
+        silence_percent=bar_of_silence(rhythm.gap),
+        reasons=reasons(explained),
+        zones=sorted(available_timezones()) if caller.is_admin else (),
+        first_year=FIRST_YEAR,
+        today=services.clock().date(),
+        **await _coverage(desk, channel_id),
+    )
+
+
+@router.get("/channels/{channel_id}/coverage")
+async def coverage(request: Request, desk: DeskDep, caller: PageCallerDep, channel_id: ChannelId) -> HTMLResponse:
+    """Polled while older posts are on their way."""
+    found = await desk.get(channel_id)
+    return fragment(request, "channel_coverage.html", caller=caller, channel=found, **await _coverage(desk, channel_id))
+
+
+@router.post("/channels/{channel_id}/visit")
+async def visit(desk: DeskDep, channel_id: ChannelId) -> Response:
+    return _back(await desk.visit(channel_id))
+
+
+@router.post("/channels/{channel_id}/backfill")
+async def backfill(desk: DeskDep, channel_id: ChannelId, since: Annotated[date | None, Form()] = None) -> Response:
+    """From a day on; without one, everything."""
+    if since is not None and since.year < FIRST_YEAR:
+        raise Problem(422, f"Telegram has no posts from before {FIRST_YEAR}")
+    return _back(await desk.backfill(channel_id, datetime.combine(since, time(), UTC) if since else None))
+
+
+@router.post("/channels/{channel_id}/remove")
+async def remove(services: ServicesDep, admin: PageAdminDep, channel_id: ChannelId) -> Response:
+    await _of(services, admin).remove(channel_id)
+    return RedirectResponse("/channels", status_code=303)
+
+
+@router.post("/channels/{channel_id}/revive")
+async def revive(services: ServicesDep, admin: PageAdminDep, channel_id: ChannelId) -> Response:
+    return _back(await _of(services, admin).revive(channel_id))
+
+
+@router.post("/channels/{channel_id}/change")
+async def change(
+    services: ServicesDep,
+    admin: PageAdminDep,
+    channel_id: ChannelId,
+    priority: Annotated[int, Form(ge=-1000, le=1000)],
+    timezone: Annotated[str, Form(max_length=64)],
+) -> Response:
+    if timezone not in available_timezones():
+        raise Problem(422, "There is no such time zone: choose one of the list")
+    return _back(await _of(services, admin).change(channel_id, priority=priority, timezone=timezone))
+
+
+def _of(services: Services, caller: Caller) -> ChannelDesk:
+    return ChannelDesk(services, caller)
+
+
+def _back(found: Watched) -> Response:
+    return RedirectResponse(f"/channels/{found.id}", status_code=303)
+
+
+async def _listed(desk: ChannelDesk, caller: Caller, words: str, cursor: str | None) -> dict[str, Any]:
+    after: tuple[str, int] | None = None
+    if cursor is not None:
+        title, number = read_cursor(cursor, str, int)
+        after = str(title), int(number)
+    words = clean_text(words).strip()
+    found = await desk.watched.page(caller.tenant_id, limit=ON_A_PAGE + 1, after=after, words=words)
+    last = found[ON_A_PAGE - 1] if len(found) > ON_A_PAGE else None
+    return {
+        "channels": found[:ON_A_PAGE],
+        "next": write_cursor(last.title, last.id) if last else None,
+        "cursor": cursor,
+        "q": words,
+    }
+
+
+async def _requested(desk: ChannelDesk, caller: Caller) -> dict[str, Any]:
+    return {"requests": await desk.watched.requests(caller.tenant_id, limit=MOST_REQUESTS)}
+
+
+async def _coverage(desk: ChannelDesk, channel_id: int) -> dict[str, Any]:
+    state = await desk.ledger(channel_id)
+    holes = [(start, stop - 1) for start, stop in state.gaps]
+    return {
+        "ledger": state,
+        "holes": holes[:HOLES_NAMED],
+        "holes_count": len(holes),
+        "coverage_strip": coverage_strip,
+    }

@@ -1,0 +1,182 @@
+"""`/search`: one box, what was found, and what narrows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.interests import Act, topics_of_query
+from telegram_assistant.domain.query import filters_in, without_filters
+from telegram_assistant.domain.query_edit import has_filter, with_filter, without_filter
+from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Sort, Teller
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.http.auth import PageCallerDep, ServicesDep, services_of
+from telegram_assistant.http.cursor import LONGEST_OF_SEARCH
+from telegram_assistant.http.web.page import fragment, language_of, link, page, zone_of
+from telegram_assistant.http.web.rendering import highlighted
+from telegram_assistant.i18n import load_texts
+from telegram_assistant.language.taxonomy import topic_title
+from telegram_assistant.services.interests import note
+from telegram_assistant.services.services import Services
+from telegram_assistant.stores.postgres.post_views import PostFiles, ShownFile
+
+LONGEST_QUERY = 16_000
+HITS = 15
+PICTURES = 4
+FACETS = {"channels": 8, "topics": 8, "tags": 12, "has": 9, "languages": 6}
+# To be clicked; what is written with a word of the reader's language is chosen by it.
+EXAMPLES = {
+    "en": ("oil prices", "=rising", '"central bank"', "bank -credit", "oil OR gas", "has:photo", "after:7d", "lang:en"),
+    "ru": (
+        "цены на нефть",
+        "=стали",
+        '"центральный банк"',
+        "банк -кредит",
+        "нефть OR газ",
+        "есть:фото",
+        "после:7d",
+        "язык:ru",
+    ),
+}
+MEANINGS = ("words", "form", "phrase", "minus", "or", "photo", "after", "lang")
+Asked = Annotated[str, Query(max_length=LONGEST_QUERY)]
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHit:
+    """A story as the page shows it."""
+
+    hit: Hit
+    text: Markup
+    pictures: list[ShownFile]
+    more_pictures: int
+
+    @property
+    def others(self) -> tuple[Teller, ...]:
+        return tuple(one for one in self.hit.tellers if one.post_id != self.hit.post.post_id)
+
+    @property
+    def first(self) -> Teller | None:
+        return self.hit.tellers[0] if self.hit.tellers else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A value that can be clicked: the query with it, or without it where it is in already."""
+
+    title: str
+    href: str
+    on: bool = False
+    posts: int | None = None
+
+
+@router.get("/search")
+async def search(
+    request: Request, services: ServicesDep, caller: PageCallerDep, q: Asked = "", sort: Sort = Sort.BEST
+) -> HTMLResponse:
+    query = clean_text(q).strip()
+    results = await _find(request, caller, query, sort)
+    words = without_filters(query)
+    if words and results.hits:
+        about = topics_of_query(words.split(), [facet.value for facet in results.facets.topics])
+        await note(services, caller, Act.SEARCH, about)
+    language = language_of(request)
+    return page(
+        request,
+        "search.html",
+        caller=caller,
+        q=query,
+        sort=sort,
+        results=results,
+        has_words=bool(words),
+        chips=_chips(query, sort),
+        facets=_facets(query, sort, results.facets, language),
+        examples=list(zip(EXAMPLES[language], MEANINGS, strict=True)),
+        **await _shown(services, caller, results),
+    )
+
+
+@router.get("/search/more")
+async def more(
+    request: Request,
+    services: ServicesDep,
+    caller: PageCallerDep,
+    cursor: Annotated[str, Query(max_length=LONGEST_OF_SEARCH)],
+    *,
+    q: Asked = "",
+    sort: Sort = Sort.BEST,
+) -> HTMLResponse:
+    """Further ones, below those that are there."""
+    query = clean_text(q).strip()
+    results = await _find(request, caller, query, sort, cursor=cursor)
+    shown = await _shown(services, caller, results)
+    return fragment(request, "search_hits.html", caller=caller, q=query, sort=sort, results=results, **shown)
+
+
+async def _find(request: Request, caller: Caller, query: str, sort: Sort, *, cursor: str | None = None) -> Results:
+    return await services_of(request).search.search(
+        caller.tenant_id, query, limit=HITS, cursor=cursor, sort=sort, zone=zone_of(request)
+    )
+
+
+async def _shown(services: Services, caller: Caller, results: Results) -> dict[str, Any]:
+    wanted = [post_id for hit in results.hits for post_id in _posts(hit)]
+    files = await PostFiles(services.database).of(caller.tenant_id, wanted)
+    return {"hits": [_hit(hit, files) for hit in results.hits]}
+
+
+def _posts(hit: Hit) -> Sequence[UUID]:
+    return hit.album or (hit.post.post_id,)
+
+
+def _hit(hit: Hit, files: dict[UUID, list[ShownFile]]) -> ShownHit:
+    pictures = [file for post_id in _posts(hit) for file in files.get(post_id, ()) if file.is_picture]
+    return ShownHit(hit, highlighted(hit.snippet), pictures[:PICTURES], max(0, len(pictures) - PICTURES))
+
+
+def _chips(query: str, sort: Sort) -> list[Chip]:
+    """The filters that are in the query, to be taken out."""
+    written = dict.fromkeys(token for token, _, _ in filters_in(query))
+    return [Chip(token, _address(without_filter(query, token), sort), on=True) for token in written]
+
+
+def _facets(query: str, sort: Sort, facets: Facets, language: str) -> dict[str, list[Chip]]:
+    return {
+        field: [_facet(query, sort, field, facet, language) for facet in getattr(facets, field)[:most]]
+        for field, most in FACETS.items()
+        if getattr(facets, field)
+    }
+
+
+def _facet(query: str, sort: Sort, field: str, facet: Facet, language: str) -> Chip:
+    value = facet.name or facet.value
+    written = next(
+        (token for token, name, found in filters_in(query) if (name, found.casefold()) == (field, value.casefold())),
+        None,
+    )
+    on = has_filter(query, field, value)
+    changed = without_filter(query, written) if on and written else with_filter(query, field, value)
+    return Chip(_title(field, facet, language), _address(changed, sort), on, facet.posts)
+
+
+def _title(field: str, facet: Facet, language: str) -> str:
+    """As people say it, where we know how."""
+    texts = load_texts()
+    if field == "topics":
+        return topic_title(facet.value, language)
+    key = {"has": f"search.has_{facet.value}", "languages": f"search.lang_{facet.value}"}.get(field, "")
+    return partial(texts, language)(key) if key in texts.keys else facet.title or facet.value
+
+
+def _address(query: str, sort: Sort) -> str:
+    return link("/search", q=query, sort="" if sort is Sort.BEST else sort)

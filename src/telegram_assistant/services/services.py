@@ -1,0 +1,49 @@
+"""What the routes and pages work with; `wiring/api.py` puts it together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from redis.asyncio import Redis
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from telegram_assistant.access.service import Access
+from telegram_assistant.access.signing import Signer
+from telegram_assistant.bus.observer import Sampler
+from telegram_assistant.config import Settings
+from telegram_assistant.health import Health
+from telegram_assistant.index.graph import Graph
+from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.search.ask import Asking
+from telegram_assistant.search.service import Search
+from telegram_assistant.services.alert_places import Outlets
+from telegram_assistant.services.live import LiveFeed
+from telegram_assistant.services.saved_searches import Hooks
+from telegram_assistant.services.thumbnails import Thumbnails
+from telegram_assistant.stores.media import MediaStore
+
+
+@dataclass(frozen=True)
+class Services:
+    """One of them for the life of the process."""
+
+    settings: Settings
+    database: AsyncEngine
+    redis: Redis
+    clock: Callable[[], datetime]
+    health: Health
+    access: Access
+    signer: Signer
+    search: Search
+    asking: Asking
+    graph: Graph | None  # None: it is embedded, and in the hands of another process
+    media: MediaStore
+    digests: DigestDesk
+    # Only where the API runs:
+    hooks: Hooks | None = None
+    outlets: Outlets | None = None
+    sampler: Sampler | None = None
+    live: LiveFeed | None = None
+    thumbnails: Thumbnails | None = None
