@@ -19,10 +19,13 @@ pytestmark = pytest.mark.e2e
 TOKEN = "4242:AAE-a-token-of-a-test-000000000000000"
 
 
-async def start_bot(start: Starter, beside: Tga, api: BotApi) -> Tga:
-    """With the engines of the `tga up` that runs."""
+async def start_bot(start: Starter, database_url: str, redis_url: str, api: BotApi) -> Tga:
+    """With servers of its own and the tables in place."""
+    data = start.place / "data"
     settings = {
-        "TGA_DATA_DIR": str(beside.data),
+        "TGA_DATA_DIR": str(data),
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
         "BOT_HEALTH_PORT": "0",
         "TELEGRAM_BOT_TOKEN": TOKEN,
         "TELEGRAM_BOT_API_URL": api.url,
@@ -37,7 +40,7 @@ async def start_bot(start: Starter, beside: Tga, api: BotApi) -> Tga:
             env={**os.environ, **settings},
             start_new_session=True,
         )
-    bot = Tga(process, beside.data, errors)
+    bot = Tga(process, data, errors)
     start._started.append(bot)  # which are ended, whatever happens
     await bot.ready()
     found = READY.search(bot.out[-1])
@@ -46,10 +49,9 @@ async def start_bot(start: Starter, beside: Tga, api: BotApi) -> Tga:
     return bot
 
 
-async def test_it_is_well_answers_and_is_scraped(start: Starter) -> None:
+async def test_it_is_well_answers_and_is_scraped(start: Starter, database_url: str, redis_url: str) -> None:
     async with BotApi().serve() as api:
-        tga = await (await start()).ready()
-        bot = await start_bot(start, tga, api)
+        bot = await start_bot(start, database_url, redis_url, api)
         assert "only talk to people" in (await Person(api, 999).asks("/start")).text
         script = ROOT / "deploy" / "docker" / "healthcheck.py"
         check = await asyncio.create_subprocess_exec(sys.executable, str(script), bot.url.rpartition(":")[2])
@@ -60,4 +62,3 @@ async def test_it_is_well_answers_and_is_scraped(start: Starter) -> None:
         outcome = await bot.stop()
     assert outcome.code == 0
     assert TOKEN not in outcome.out + outcome.err
-    assert (await tga.stop()).code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,16 +71,4 @@ async def test_no_panel_is_empty_and_no_metric_unknown(start: Starter, place: Pa
         alerts = (await server.ask("rules"))["groups"]
         assert [rule["name"] for group in alerts for rule in group["rules"] if rule["health"] != "ok"] == []
         assert [alert["labels"] for alert in (await server.ask("alerts"))["alerts"] if alert["state"] == "firing"] == []
-    assert (await tga.stop()).code == 0
-
-
-async def test_with_many_channels_metrics_tell_of_all_of_them_together(start: Starter) -> None:
-    tga = await (await start(METRICS_MAX_CHANNELS="1")).ready()
-    for _ in range(3000):
-        if (await tga.details())["ledger"]["channels"] > 1:
-            break
-        await asyncio.sleep(0.1)
-    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        text = (await client.get(f"{tga.url}/metrics")).text
-    assert set(re.findall(r'channel_id="([^"]*)"', text)) == {"all"}
     assert (await tga.stop()).code == 0
