@@ -16,6 +16,7 @@ from telegram_assistant.ingest.explaining import Explained, explain_next
 from telegram_assistant.ingest.polling import LEARN_FROM
 from telegram_assistant.services.problems import Problem, conflict, forbidden, not_found
 from telegram_assistant.services.services import Services
+from telegram_assistant.stores.postgres.audits import Audit, Audits
 from telegram_assistant.stores.postgres.budgets import Budgets, Refused
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
@@ -153,6 +154,11 @@ class ChannelDesk:
     async def ledger(self, channel_id: int) -> LedgerState:
         await self.get(channel_id)
         return await self._channels.ledger(channel_id)
+
+    async def audit(self, channel_id: int) -> Audit | None:
+        """How far the full audit of it is, or how the last one was."""
+        await self.get(channel_id)
+        return await Audits(self._services.database).get(channel_id)
 
     async def explain(self, channel_id: int) -> Explained:
         await self.get(channel_id)

@@ -133,6 +133,28 @@ async def test_a_channel_is_shown_whole(town: Town, client_of: ClientOf, languag
     assert "style=" not in answer.text
 
 
+@pytest.mark.usefixtures("holes")
+@pytest.mark.parametrize("language", ["en", "ru"])
+async def test_the_progress_of_a_full_audit_is_shown(town: Town, client_of: ClientOf, language: str) -> None:
+    client = client_of(town.admin, page=True)
+    client.cookies.set("tga_language", language)
+    running = {"en": "20 of 80; changes found: 3", "ru": "20 из 80; найдено изменений: 3"}[language]
+    ended = {"en": "were read again, changes found: 4", "ru": "перечитаны, найдено изменений: 4"}[language]
+    await town.archive.run(
+        "INSERT INTO channel_audits (channel_id, wanted_at, began_at, reason, done, total, found)"
+        " VALUES (:id, now(), now(), 'away', 20, 80, 3)",
+        id=NEWS,
+    )
+    assert running in (await client.get(f"/channels/{NEWS}")).text
+    assert running in (await client.get(f"/channels/{NEWS}/coverage", headers=HTMX)).text
+    await town.archive.run(
+        "UPDATE channel_audits SET wanted_at = NULL, audited_at = now(), found = 4 WHERE channel_id = :id", id=NEWS
+    )
+    answer = await client.get(f"/channels/{NEWS}")
+    assert ended in answer.text
+    assert running not in answer.text
+
+
 async def test_a_channel_that_was_never_visited(town: Town, client_of: ClientOf) -> None:
     answer = await client_of(town.member, page=True).get(f"/channels/{SPORT}")
     assert "It was not visited yet" in answer.text

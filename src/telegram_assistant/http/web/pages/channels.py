@@ -210,6 +210,7 @@ async def _coverage(desk: ChannelDesk, channel_id: int) -> dict[str, Any]:
     holes = [(start, stop - 1) for start, stop in state.gaps]
     return {
         "ledger": state,
+        "audit": await desk.audit(channel_id),
         "holes": holes[:HOLES_NAMED],
         "holes_count": len(holes),
         "coverage_strip": coverage_strip,
