@@ -20,7 +20,7 @@ from random import Random
 from bench.figure import RESULTS, Figure
 from bench.plot import Curve, Panel, draw
 from bench.replay import ByAge, ByHour, ByRate, Learned, Policy, Result, Trial, fixed, replay
-from telegram_assistant.domain.shape import DAY, WEEK
+from telegram_assistant.domain.rhythm import DAY, WEEK
 from telegram_simulator.generate import TEMPERS
 from telegram_simulator.tempers import times
 

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from telegram_assistant.domain.polling import Forecast, PollingRules, appetite_of
-from telegram_assistant.domain.request_price import FIRST_PRICE, Allowance, fair_price
-from telegram_assistant.domain.rhythm import Rhythm, learn, shape_of
-from telegram_assistant.domain.shape import DAY, HOUR, Shape
+from telegram_assistant.domain.polling import FIRST_PRICE, Allowance, Forecast, PollingRules, appetite_of, fair_price
+from telegram_assistant.domain.rhythm import DAY, HOUR, Rhythm, Shape, learn, shape_of
 from telegram_assistant.domain.statistics import percentile
 
 MOSCOW = 3 * HOUR

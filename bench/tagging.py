@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from bench.figure import RESULTS, Figure
 from telegram_assistant.ai.local.provider import LocalEmbedder, LocalTagger, ModelProcess
-from telegram_assistant.domain.understanding import Tagged
+from telegram_assistant.domain.models import Tagged
 from telegram_assistant.language.taxonomy import load_taxonomy
 
 Answer = TypeVar("Answer")

@@ -27,9 +27,9 @@ from bench.trend_looks import Looker, Memory
 from bench.trend_worlds import SIZES, Plant, Told, TrendWorld, make_world
 from telegram_assistant.ai.local.provider import LocalTagger, ModelProcess
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
+from telegram_assistant.domain.models import Tagged
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.domain.trends import DAY, LEAST_DAYS, Kind, Subject, Trend, Window
-from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.jobs.trends import EMERGING_EVERY, EMERGING_HOURS, EMERGING_MORE, find_trends, sources_of
 from telegram_assistant.language.clean import plain
 from telegram_assistant.language.lexemes import pieces

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.index.graph import Graph, Image, PostNode, Thing, Together, WebPage
 
 pytestmark = pytest.mark.integration

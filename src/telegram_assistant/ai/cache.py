@@ -11,16 +11,20 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from telegram_assistant.domain.models import (
+    Answer,
     Answerer,
     Describer,
     Embedded,
     Embedder,
     Identity,
+    Passage,
     Picture,
+    Seen,
+    Tagged,
     Tagger,
+    Usage,
     has_direction,
 )
-from telegram_assistant.domain.understanding import Answer, Passage, Seen, Tagged, Usage
 from telegram_assistant.log import get_logger
 
 Kept = TypeVar("Kept", Tagged, Seen, Answer)

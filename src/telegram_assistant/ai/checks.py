@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from telegram_assistant.domain.models import Embedder
-from telegram_assistant.domain.understanding import (
+from telegram_assistant.domain.models import (
     MOST_COLORS,
     MOST_LABELS,
     MOST_OBJECTS,
     MOST_TAGS,
     Answer,
+    Embedder,
     Entity,
     Passage,
     Seen,

@@ -32,8 +32,7 @@ from telegram_assistant.domain.budgets import (
     next_day,
     share,
 )
-from telegram_assistant.domain.models import Identity, UsageBook
-from telegram_assistant.domain.understanding import Usage
+from telegram_assistant.domain.models import Identity, Usage, UsageBook
 from telegram_assistant.errors import AssistantError, Retry
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import (

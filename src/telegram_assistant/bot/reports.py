@@ -18,8 +18,7 @@ from telegram_assistant.bot.buttons import Go, Mute, button, rows
 from telegram_assistant.bot.digest_words import issue_text
 from telegram_assistant.bot.talk import Talk
 from telegram_assistant.bot.words import href, lines, paragraphs, shortened
-from telegram_assistant.domain.digest_schedule import next_after
-from telegram_assistant.domain.digests import Digest, Language, Way, Wish
+from telegram_assistant.domain.digests import Digest, Language, Way, Wish, next_after
 from telegram_assistant.domain.trends import Kind
 from telegram_assistant.jobs.digest_desk import Shown
 from telegram_assistant.language.taxonomy import topic_title

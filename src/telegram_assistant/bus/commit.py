@@ -17,8 +17,7 @@ from redis.asyncio.client import Pipeline
 from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import NAMES, add_to
-from telegram_assistant.domain.events import Event
-from telegram_assistant.domain.letters import DeadLetter, Letters, Step, StepLog
+from telegram_assistant.domain.events import DeadLetter, Event, Letters, Step, StepLog
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import POSTS_PROCESSED, STAGE_EVENTS

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
-from telegram_assistant.domain.advice import SENTENCES, Advice, advise
-from telegram_assistant.domain.channel import parse_ref
+from telegram_assistant.domain.channel import SENTENCES, Advice, advise, parse_ref
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.audits import Audit, Audits, Unreadable
 from telegram_assistant.stores.postgres.channels import Channel, Channels

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 import httpcore
 
-from telegram_assistant.domain.addresses import closed, is_loopback
-from telegram_assistant.domain.urls import Allowance
+from telegram_assistant.domain.urls import Allowance, closed, is_loopback
 from telegram_assistant.errors import Reject, Retry, Skip
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]  # host and port to addresses

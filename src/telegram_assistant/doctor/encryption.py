@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.finding import Finding, fail, ok, warn
-from telegram_assistant.domain.addresses import is_loopback
+from telegram_assistant.domain.urls import is_loopback
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.address import is_here, parse_address, tls_of
 from telegram_assistant.tls import verified_tls

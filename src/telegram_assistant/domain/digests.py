@@ -1,13 +1,18 @@
-"""Digests: what somebody asked for, what an issue says with its receipts, and what became of the posts it cites."""
+"""Digests: what a user asks for and when, which stories are told, and what an issue says with its sources."""
 
 from __future__ import annotations
 
+import math
+import re
+from calendar import monthrange
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from telegram_assistant.domain.digest_schedule import Schedule, next_after, zone_named
 from telegram_assistant.domain.text import clean_text
 
 MOST_DIGESTS = 100  # of one user
@@ -16,6 +21,107 @@ MOST_CHANNELS = 500
 MOST_STORIES = 50
 LONGEST_NAME = 100
 LONGEST_TOPIC = 200
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,32}){0,2}", re.ASCII)
+_SECOND = timedelta(seconds=1)
+MATCH, INTEREST, NOVELTY, REACH = 0.4, 0.2, 0.15, 0.25  # what each is worth, together 1
+AGED = 0.5  # novelty of a story as old as the period
+REPEATED = 0.85  # each further story of one channel counts for so much of the one before
+
+
+class Frequency(StrEnum):
+    """How often."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A rule for times. `weekday` (Monday is 0) counts for weekly ones, `day` for monthly ones."""
+
+    frequency: Frequency = Frequency.DAILY
+    weekday: int = 0
+    day: int = 1
+    minute: int = 12 * 60  # of the day
+    zone: str = "Europe/Moscow"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weekday <= 6:
+            raise ValueError("weekday: a number from 0 (Monday) to 6 (Sunday)")
+        if not 1 <= self.day <= 31:
+            raise ValueError("day: a number from 1 to 31")
+        if not 0 <= self.minute < 24 * 60:
+            raise ValueError("time: from 00:00 to 23:59")
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """Raises ValueError with a sentence for whoever wrote it."""
+    shown = name[:40].encode("ascii", "replace").decode()
+    refusal = f"zone: {shown!r} is no time zone; write one like Europe/Moscow or UTC"
+    if not _ZONE.fullmatch(name):
+        raise ValueError(refusal)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        raise ValueError(refusal) from exc
+
+
+def next_after(schedule: Schedule, moment: datetime) -> datetime:
+    """The first time after this moment."""
+    return next(due for due in _times(schedule, moment, forward=True) if due > moment)
+
+
+def last_until(schedule: Schedule, moment: datetime) -> datetime:
+    """The last time that has come by this moment."""
+    return next(due for due in _times(schedule, moment, forward=False) if due <= moment)
+
+
+def moment_of(day: date, minute: int, zone: ZoneInfo) -> datetime:
+    """When a clock there shows this, in UTC."""
+    shown = datetime.combine(day, time(minute // 60, minute % 60), tzinfo=zone)
+    due = shown.astimezone(UTC)
+    if due.astimezone(zone).replace(tzinfo=None) == shown.replace(tzinfo=None):
+        return due
+    return _end_of_gap(shown.replace(fold=1).astimezone(UTC), due, zone)
+
+
+def _end_of_gap(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
+    """The moment between these two when the clocks went forward, to the second."""
+    new = after.astimezone(zone).utcoffset()
+    while after - before > _SECOND:
+        middle = before + (after - before) // 2 // _SECOND * _SECOND
+        if middle.astimezone(zone).utcoffset() == new:
+            after = middle
+        else:
+            before = middle
+    return after
+
+
+def _times(schedule: Schedule, moment: datetime, *, forward: bool) -> Iterator[datetime]:
+    """In their order, beginning on the safe side of the moment: a calendar day may be missing in a zone."""
+    zone = zone_named(schedule.zone)
+    start = moment.astimezone(zone).date() - timedelta(days=2 if forward else -2)
+    for day in _days(schedule, start, forward=forward):
+        yield moment_of(day, schedule.minute, zone)
+
+
+def _days(schedule: Schedule, start: date, *, forward: bool) -> Iterator[date]:
+    sign = 1 if forward else -1
+    if schedule.frequency is Frequency.MONTHLY:
+        month = start.year * 12 + start.month - 1 - sign
+        while True:
+            year, index = divmod(month, 12)
+            yield date(year, index + 1, min(schedule.day, monthrange(year, index + 1)[1]))
+            month += sign
+    step = timedelta(days=sign)
+    day = start
+    if schedule.frequency is Frequency.WEEKLY:
+        step *= 7
+        day = start - sign * timedelta(days=sign * (start.weekday() - schedule.weekday) % 7)
+    while True:
+        yield day
+        day += step
 
 
 class Language(StrEnum):
@@ -225,3 +331,88 @@ def corrections(content: Content, now: dict[UUID, PostNow]) -> tuple[Correction,
         elif (post.content_hash, post.version) != (cited.content_hash, cited.version):
             found.append(Correction(source=number, change=Change.EDITED, at=post.edited_at, text=post.text))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A story, as far as it matters for its place."""
+
+    key: UUID  # of the post that tells it best
+    channel_id: int
+    first_at: datetime  # when it was first told
+    match: float = 1.0  # 0 to 1: how well it fits the best of the topics
+    labels: tuple[str, ...] = ()  # its topics and tags
+    views: int = 0
+    forwards: int = 0
+    channels: int = 1  # independent ones that tell it
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A story with what speaks for it, each from 0 to 1."""
+
+    candidate: Candidate
+    match: float
+    interest: float
+    novelty: float
+    reach: float
+
+    @property
+    def score(self) -> float:
+        return MATCH * self.match + INTEREST * self.interest + NOVELTY * self.novelty + REACH * self.reach
+
+
+def place(
+    candidates: Sequence[Candidate],
+    *,
+    most: int,
+    since: datetime,
+    until: datetime,
+    interests: Mapping[str, float] | None = None,
+) -> list[Placed]:
+    """The best first, among the first `most` channels take turns; never by chance."""
+    likes = {name.casefold(): weight for name, weight in (interests or {}).items()}
+    loudest = max((_noise(one) for one in candidates), default=0.0)
+    length = max(1.0, (until - since).total_seconds())
+    placed = [
+        Placed(
+            one,
+            match=_unit(one.match),
+            interest=_unit(max((likes.get(label.casefold(), 0.0) for label in one.labels), default=0.0)),
+            novelty=1 - (1 - AGED) * _unit((until - one.first_at).total_seconds() / length),
+            reach=_reach(one, loudest),
+        )
+        for one in candidates
+    ]
+    return _taking_turns(placed, most)
+
+
+def _reach(one: Candidate, loudest: float) -> float:
+    """Half for how many tell it, half for how many see it beside the others."""
+    told = 1 - 1 / max(1, one.channels)
+    return told / 2 + (_noise(one) / loudest / 2 if loudest else 0.0)
+
+
+def _noise(one: Candidate) -> float:
+    """A forward is worth a hundred views; a logarithm, because the largest channels have a thousand times more."""
+    return math.log1p(max(0, one.views) + 100 * max(0, one.forwards))
+
+
+def _taking_turns(placed: Sequence[Placed], most: int) -> list[Placed]:
+    rest = sorted(placed, key=lambda one: (-one.score, -one.candidate.first_at.timestamp(), one.candidate.key))
+    taken: Counter[int] = Counter()
+    ordered: list[Placed] = []
+    while rest and len(ordered) < most:
+        best = max(range(len(rest)), key=lambda at: (_worth(rest[at], taken), -at))
+        chosen = rest.pop(best)
+        taken[chosen.candidate.channel_id] += 1
+        ordered.append(chosen)
+    return ordered + rest
+
+
+def _worth(one: Placed, taken: Counter[int]) -> float:
+    return one.score * REPEATED ** taken[one.candidate.channel_id]
+
+
+def _unit(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ _start_of = itemgetter(0)
 _stop_of = itemgetter(1)
 _PG_RANGE = re.compile(r"([\[(])\s*(-?\d+)\s*,\s*(-?\d+)\s*([\])])|empty", re.ASCII)
 _PG_SEPARATOR = re.compile(r"\s*,\s*")
+STRIDE = 20_000  # ids at most that are gone through at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,3 +263,23 @@ def run_proves(top_id: int, ids: Collection[int], *, limit: int) -> Coverage:
     if len(ids) > limit or (ids and max(ids) > top_id):
         raise ValueError(f"the {limit} newest messages up to {top_id} are not {sorted(ids)}")
     return Coverage.of((min(ids), top_id + 1)) if len(ids) == limit else Coverage.of_ids(ids)
+
+
+def stride(coverage: Coverage, newest_id: int, after_id: int) -> Coverage:
+    """The next known ids after this one, up to a stride, for an audit. At the end they begin anew.
+
+    A loss hides among the ids that a page once proved empty, so an audit goes through them from end to end.
+    """
+    known = coverage.intersection(Coverage.of((1, newest_id + 1)))
+    ahead = known.subtract(Coverage.of((1, max(1, after_id + 1))))
+    if known.count <= STRIDE or ahead.is_empty:
+        ahead = known
+    start = ahead.ranges[0][0] if ahead.ranges else 0
+    return ahead if known.count <= STRIDE else ahead.intersection(Coverage.of((start, start + STRIDE)))
+
+
+def next_ids(coverage: Coverage, after_id: int, size: int) -> list[int]:
+    """The first ids of it after this one; when there are no more, those from its beginning."""
+    ahead = coverage.subtract(Coverage.of((1, max(1, after_id + 1))))
+    ids = (i for part in (ahead, coverage.subtract(ahead)) for start, stop in part for i in range(start, stop))
+    return list(islice(ids, size))

@@ -1,4 +1,4 @@
-"""Which files of posts are downloaded, and under which key they are kept (SPEC 8)."""
+"""Which files of posts are downloaded, under which key they are kept (SPEC 8), and what a browser may show."""
 
 from __future__ import annotations
 
@@ -54,6 +54,18 @@ _EXTENSIONS = {
     "video/quicktime": "mov",
     "video/webm": "webm",
 }
+HEAD = 32  # bytes that are looked at
+UNKNOWN = "application/octet-stream"
+_BEGINNINGS = (
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+# Of MP4 as browsers play it; HEIC, QuickTime and others begin alike.
+_MP4_BRANDS = frozenset(
+    {b"isom", b"iso2", b"iso4", b"iso5", b"iso6", b"mp41", b"mp42", b"avc1", b"dash", b"M4V ", b"MSNV"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +136,15 @@ def wait_after(waited: timedelta) -> timedelta:
 def _megabytes(size: int) -> str:
     shown = size / MEGABYTE
     return f"{shown:.0f}" if shown == int(shown) else f"{shown:.1f}" if shown >= 0.1 else f"{shown:.3f}"
+
+
+def shown_kind(head: bytes) -> str:
+    """By the file's first bytes: a kind that a browser may show by itself, or the one that it can only save (G6)."""
+    for beginning, mime in _BEGINNINGS:
+        if head.startswith(beginning):
+            return mime
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    if head[4:8] == b"ftyp" and head[8:12] in _MP4_BRANDS:
+        return "video/mp4"
+    return UNKNOWN

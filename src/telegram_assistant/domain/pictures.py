@@ -8,7 +8,7 @@ from colorsys import rgb_to_hsv
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from telegram_assistant.domain.understanding import MOST_LABELS, Classification, Seen
+from telegram_assistant.domain.models import MOST_LABELS, Classification, Seen
 
 NEAR = 3  # bits of 64; with four bands, two hashes this near agree in at least one
 SAME_SHAPE = 0.02  # of the ratio of the sides: scaling rounds it

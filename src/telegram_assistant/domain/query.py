@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-
-from telegram_assistant.domain.query_dates import moment
 
 LONGEST = 1_000  # characters
 MOST_CLAUSES = 24
@@ -77,6 +75,16 @@ _HAS = {
     "sticker": "sticker",
     "стикер": "sticker",
 }
+_ISO = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
+_DAY_FIRST = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})")
+_AGO = re.compile(r"(\d{1,5})([hdwmyчднм\u0433])")
+_HOURS = {"h": 1, "d": 24, "w": 168, "m": 730, "y": 8766, "ч": 1, "д": 24, "н": 168, "м": 730, "\u0433": 8766}
+_DAYS_AGO = {"today": 0, "сегодня": 0, "yesterday": 1, "вчера": 1}
+_FIRST_YEAR, _LAST_YEAR = 1970, 9998
+_PLAIN = re.compile(r"\S+")
+_APART = re.compile(r'["()\s]+')  # signs that no value of a filter can have
+# How each field of Filters is written.
+WRITTEN = {"channels": "channel", "tags": "tag", "topics": "topic", "languages": "lang", "has": "has", "marks": "is"}
 
 
 class Mark(StrEnum):
@@ -318,3 +326,62 @@ def _read_date(name: str, value: str, parts: _Parts) -> None:
 
 def _filters(values: dict[str, list[str]]) -> Filters:
     return Filters(**{name: tuple(found) for name, found in values.items()})
+
+
+def moment(text: str, now: datetime) -> datetime | None:
+    """The start of what is named, in the time zone of `now`; None for what is no date."""
+    words = text.strip().casefold()
+    if words in _DAYS_AGO:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return (midnight - timedelta(days=_DAYS_AGO[words])).astimezone(UTC)
+    if found := _AGO.fullmatch(words):
+        return _ago(int(found[1]) * _HOURS[found[2]], now)
+    if found := _ISO.fullmatch(words):
+        return _start(int(found[1]), int(found[2] or 1), int(found[3] or 1), now)
+    if found := _DAY_FIRST.fullmatch(words):
+        return _start(int(found[3]), int(found[2]), int(found[1]), now)
+    return None
+
+
+def _ago(hours: int, now: datetime) -> datetime:
+    first = datetime(_FIRST_YEAR, 1, 1, tzinfo=UTC)
+    return max(first, now.astimezone(UTC) - timedelta(hours=min(hours, 24 * 366 * 100)))
+
+
+def _start(year: int, month: int, day: int, now: datetime) -> datetime | None:
+    if not _FIRST_YEAR <= year <= _LAST_YEAR:
+        return None
+    try:
+        return datetime(year, month, day, tzinfo=now.tzinfo).astimezone(UTC)
+    except ValueError:  # the 31st of February
+        return None
+
+
+def with_filter(text: str, field: str, value: str) -> str:
+    """The query with the filter, at its end; as it is if it has it already."""
+    value = _tidy(value)
+    if has_filter(text, field, value):
+        return text
+    written = value if _PLAIN.fullmatch(value) else f'"{value}"'
+    return f"{text[:LONGEST].strip()} {WRITTEN[field]}:{written}".strip()
+
+
+def without_filter(text: str, written: str) -> str:
+    """The query without this filter, which is given as it stands there."""
+    kept = text[:LONGEST]
+    for token in reversed(list(filter_tokens(kept))):
+        if token[0] == written:
+            kept = f"{kept[: token.start()]} {kept[token.end() :]}"
+    return " ".join(kept.split())
+
+
+def has_filter(text: str, field: str, value: str) -> bool:
+    folded = _tidy(value).casefold()
+    return any(
+        name == field and _tidy(found).casefold() == folded and not token.startswith("-")
+        for token, name, found in filters_in(text)
+    )
+
+
+def _tidy(value: str) -> str:
+    return _APART.sub(" ", value).strip()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from telegram_assistant.domain.moments import as_utc
 
@@ -134,3 +135,16 @@ def _is_night(local: datetime) -> bool:
 def _clamp(seconds: float, low: timedelta, high: timedelta) -> timedelta:
     # Clamped as a number: a huge p95 does not fit into a timedelta.
     return timedelta(seconds=min(max(seconds, low.total_seconds()), high.total_seconds()))
+
+
+@lru_cache(maxsize=1000)
+def known_zone(name: str) -> ZoneInfo | None:
+    """None: there is no such zone. A row may name one; that channel then counts in the usual zone."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None  # unknown, no name of a zone at all, or that of a folder
+
+
+def zone_of(name: str) -> ZoneInfo:
+    return known_zone(name) or MOSCOW

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from telegram_assistant.domain.digest_schedule import Frequency, Schedule
 from telegram_assistant.domain.digests import (
     LONGEST_NAME,
     LONGEST_TOPIC,
     MOST_CHANNELS,
     MOST_STORIES,
+    Frequency,
     Language,
+    Schedule,
     Way,
     Wish,
     tidy,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from telegram_assistant.domain.understanding import Entity
+from telegram_assistant.domain.models import Entity
 from telegram_assistant.index import cypher, cypher_read
 from telegram_assistant.index.cypher import NODES, Steps, key_of
 from telegram_assistant.index.graph import Neighbour, PostNode, Thing, Together

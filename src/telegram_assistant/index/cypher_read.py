@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 from uuid import UUID
 
-from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.index.cypher import MARK, NODES, Steps, key_of, whole
 from telegram_assistant.index.graph import Image, Neighbour, PostNode, Thing, Together, WebPage
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.domain.understanding import Entity
+from telegram_assistant.domain.models import Entity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

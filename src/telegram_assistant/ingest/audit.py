@@ -16,8 +16,7 @@ from random import Random
 from typing import Any
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.domain.audit import next_ids, stride
-from telegram_assistant.domain.ledger import LedgerState
+from telegram_assistant.domain.ledger import LedgerState, next_ids, stride
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import PAGE_LIMIT, Peer, Source, SourceError

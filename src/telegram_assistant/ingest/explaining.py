@@ -7,9 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from telegram_assistant.config import Settings
-from telegram_assistant.domain.polling import Explanation, PollingRules, Reason, explain, weight_of
-from telegram_assistant.domain.request_price import first_price
-from telegram_assistant.domain.zones import zone_of
+from telegram_assistant.domain.polling import Explanation, PollingRules, Reason, explain, first_price, weight_of
+from telegram_assistant.domain.thresholds import zone_of
 from telegram_assistant.ingest.polling import known_rhythm, polling_rules
 from telegram_assistant.stores.postgres.channels import Channel
 from telegram_assistant.stores.postgres.rhythms import Habit

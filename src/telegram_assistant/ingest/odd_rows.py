@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.thresholds import MOSCOW
-from telegram_assistant.domain.zones import known_zone
+from telegram_assistant.domain.thresholds import MOSCOW, known_zone
 from telegram_assistant.log import get_logger
 
 AGAIN_SECONDS = 60.0

@@ -16,10 +16,19 @@ from redis.asyncio import Redis
 
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.pacing import limits_of, warm_up
-from telegram_assistant.domain.polling import PollingRules, appetite, next_visit, observe, weight_of
-from telegram_assistant.domain.request_price import Allowance, fair_price, first_price, new_appetite
+from telegram_assistant.domain.polling import (
+    Allowance,
+    PollingRules,
+    appetite,
+    fair_price,
+    first_price,
+    new_appetite,
+    next_visit,
+    observe,
+    weight_of,
+)
 from telegram_assistant.domain.rhythm import Rhythm
-from telegram_assistant.domain.zones import zone_of
+from telegram_assistant.domain.thresholds import zone_of
 from telegram_assistant.ingest.seats import READING
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import POLLING_LOOKS, POLLING_PRICE

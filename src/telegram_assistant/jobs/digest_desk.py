@@ -11,8 +11,17 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.config import Settings
-from telegram_assistant.domain.digest_schedule import Frequency
-from telegram_assistant.domain.digests import Change, Content, Correction, Issue, Sentence, Told, Wish, corrections
+from telegram_assistant.domain.digests import (
+    Change,
+    Content,
+    Correction,
+    Frequency,
+    Issue,
+    Sentence,
+    Told,
+    Wish,
+    corrections,
+)
 from telegram_assistant.domain.models import Answerer
 from telegram_assistant.jobs.digest_stories import Found, Interests, Stories
 from telegram_assistant.jobs.digest_writing import Citing, Evidence, Writer

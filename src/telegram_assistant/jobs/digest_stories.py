@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.domain.digest_ranking import Candidate, Placed, place
-from telegram_assistant.domain.digests import Behind, Coverage, Wish
+from telegram_assistant.domain.digests import Behind, Candidate, Coverage, Placed, Wish, place
 from telegram_assistant.domain.query import Filters, Query, parse_query
 from telegram_assistant.language.documents import Candidate as Document
 from telegram_assistant.language.signatures import bands, same_story

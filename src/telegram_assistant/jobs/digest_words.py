@@ -7,8 +7,16 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import TypeAlias
 
-from telegram_assistant.domain.digest_schedule import Frequency, Schedule, zone_named
-from telegram_assistant.domain.digests import Behind, Content, Correction, Coverage, Language
+from telegram_assistant.domain.digests import (
+    Behind,
+    Content,
+    Correction,
+    Coverage,
+    Frequency,
+    Language,
+    Schedule,
+    zone_named,
+)
 from telegram_assistant.i18n import load_texts
 
 MOST_NAMED = 10  # channels that are not up to date

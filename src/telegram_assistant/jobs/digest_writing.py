@@ -14,8 +14,7 @@ from uuid import UUID
 from telegram_assistant.ai.local.provider import PROVIDER as LOCAL
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.digests import Cited, Language, Sentence, Told
-from telegram_assistant.domain.models import Answerer
-from telegram_assistant.domain.understanding import Passage
+from telegram_assistant.domain.models import Answerer, Passage
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.jobs.digest_stories import Story
 from telegram_assistant.language.clean import plain, said, script_of, sentences_of, visible, words_of

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from telegram_assistant.domain.digest_schedule import last_until, next_after
-from telegram_assistant.domain.digests import Content, Digest, Issue, Way
+from telegram_assistant.domain.digests import Content, Digest, Issue, Way, last_until, next_after
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.jobs.digest_delivery import Delivery, Parcel

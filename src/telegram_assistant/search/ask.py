@@ -11,11 +11,10 @@ from uuid import UUID
 
 from telegram_assistant.ai.remote.gate import within
 from telegram_assistant.ai.spend import paid_by
-from telegram_assistant.domain.models import Answerer
+from telegram_assistant.domain.models import Answerer, Passage
 from telegram_assistant.domain.query import Note, filters_in, without_filters
 from telegram_assistant.domain.results import Hit, Origin, Results, Shown
 from telegram_assistant.domain.results import Passage as Found
-from telegram_assistant.domain.understanding import Passage
 from telegram_assistant.errors import Retry
 from telegram_assistant.language.clean import said, script_of, sentences_of, words_of
 from telegram_assistant.language.inflection import fold

@@ -9,7 +9,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed
-from telegram_assistant.domain.understanding import MOST_LABELS, Seen
+from telegram_assistant.domain.models import MOST_LABELS, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.stages.index_entry import ALBUM
 from telegram_assistant.stages.seen import SeenWords

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from telegram_assistant.domain.events import PostEnriched
-from telegram_assistant.domain.understanding import Entity, EntityKind, Seen
+from telegram_assistant.domain.models import Entity, EntityKind, Seen
 from telegram_assistant.index.graph import Image, PostNode, WebPage
 from telegram_assistant.index.vectors import Point
 from telegram_assistant.stages.seen import SeenWords, words

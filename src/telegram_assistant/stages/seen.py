@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from telegram_assistant.domain.understanding import Seen
+from telegram_assistant.domain.models import Seen
 from telegram_assistant.stores.postgres.enrichment import Pictures, StoredPost
 
 LONGEST = 4000  # characters of words from pictures that a post is given

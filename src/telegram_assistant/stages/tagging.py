@@ -16,8 +16,7 @@ from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.events import PostParsed, PostRetag, PostTagged, PostVisionAnalyzed, Trigger
-from telegram_assistant.domain.models import Tagger
-from telegram_assistant.domain.understanding import Tagged
+from telegram_assistant.domain.models import Tagged, Tagger
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import POSTS_RETAG, POSTS_TAGGED
 from telegram_assistant.stages.seen import SeenWords

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from telegram_assistant.ai.vision.ocr import find_trained_data
-from telegram_assistant.domain.understanding import Entity as Named
-from telegram_assistant.domain.understanding import EntityKind
+from telegram_assistant.domain.models import Entity as Named
+from telegram_assistant.domain.models import EntityKind
 from telegram_assistant.names import (
     ALBUM_ASSEMBLER,
     CRAWL_TRIGGER,

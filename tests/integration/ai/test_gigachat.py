@@ -22,8 +22,7 @@ from cryptography.x509.oid import NameOID
 from PIL import Image
 
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.domain.models import Picture
-from telegram_assistant.domain.understanding import Classification, Passage
+from telegram_assistant.domain.models import Classification, Passage, Picture
 from telegram_assistant.errors import Reject, Retry
 
 pytestmark = pytest.mark.integration

@@ -15,8 +15,7 @@ from PIL import Image
 
 from telegram_assistant.ai.local.provider import LocalAnswerer, LocalTagger, ModelProcess
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.domain.models import Picture
-from telegram_assistant.domain.understanding import Answer, Passage, Tagged
+from telegram_assistant.domain.models import Answer, Passage, Picture, Tagged
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.language.clean import visible
 from telegram_assistant.language.taxonomy import load_taxonomy

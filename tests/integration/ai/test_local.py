@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, LocalTagger, ModelProcess
-from telegram_assistant.domain.understanding import Entity, EntityKind, Passage
+from telegram_assistant.domain.models import Entity, EntityKind, Passage
 from telegram_assistant.language.inflection import Inflection, Wording
 from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.metrics import AI_REQUESTS

@@ -16,8 +16,7 @@ import pytest
 from PIL import Image
 
 from telegram_assistant.ai.providers import Models
-from telegram_assistant.domain.models import Picture
-from telegram_assistant.domain.understanding import Classification, Entity, EntityKind, Passage
+from telegram_assistant.domain.models import Classification, Entity, EntityKind, Passage, Picture
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.metrics import AI_BLOCKED, AI_REQUESTS, AI_TOKENS
 

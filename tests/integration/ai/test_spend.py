@@ -19,8 +19,7 @@ from telegram_assistant.ai.providers import Models
 from telegram_assistant.ai.spend import FREE, SPREAD, BudgetSpent, ModelBudget, ModelLimits, paid_by
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import PostEnriched
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Passage
+from telegram_assistant.domain.models import Identity, Passage
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph

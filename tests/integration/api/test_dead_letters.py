@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.retry_queue import WaitingRoom
-from telegram_assistant.domain.letters import DeadLetter
+from telegram_assistant.domain.events import DeadLetter
 from telegram_assistant.names import INDEXING, POSTS_ENRICHED, POSTS_PARSED, TAGGING
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 

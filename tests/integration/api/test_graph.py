@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.index.graph import PostNode
 from telegram_assistant.services.services import Services
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM

@@ -21,8 +21,7 @@ from telegram_assistant.bus.retry_queue import WaitingRoom
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
 from telegram_assistant.bus.streams import FIELD, Lag, Publisher, lag_of, make_group, trim
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.domain.events import Event, MediaSettled, PostDeleted
-from telegram_assistant.domain.letters import DeadLetter, Step
+from telegram_assistant.domain.events import DeadLetter, Event, MediaSettled, PostDeleted, Step
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.freshness import Freshness, Rule
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, stream

@@ -22,8 +22,7 @@ from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
 from telegram_assistant.bus.streams import FIELD, Publisher, lag_of, make_group
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.domain.events import SCHEMA_VERSION, Event, MediaSettled, PostDeleted
-from telegram_assistant.domain.letters import DeadLetter
+from telegram_assistant.domain.events import SCHEMA_VERSION, DeadLetter, Event, MediaSettled, PostDeleted
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, stream, waiting_taken
 from telegram_assistant.stores.redis import text_of
 

@@ -13,8 +13,7 @@ import pytest
 
 from telegram_assistant.bus.retry_queue import WaitingRoom
 from telegram_assistant.bus.streams import FIELD
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Tagged
+from telegram_assistant.domain.models import Identity, Tagged
 from telegram_assistant.errors import Reject
 from telegram_assistant.names import POSTS_PARSED, POSTS_TAGGED, TAGGING, VISION_ANALYSIS, stream
 from telegram_assistant.stages.tagging import Tagging, tag_posts

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.domain.events import Trigger
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Tagged
+from telegram_assistant.domain.models import Identity, Tagged
 from telegram_assistant.names import POSTS_PARSED, POSTS_RETAG, POSTS_TAGGED, RETAGGING
 from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tagging import Tagging, retag_posts

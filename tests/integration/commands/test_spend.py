@@ -11,10 +11,9 @@ from uuid import UUID
 import pytest
 
 from telegram_assistant.ai.spend import FREE, ModelBudget, paid_by
-from telegram_assistant.domain.letters import Step
-from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.events import Step
+from telegram_assistant.domain.models import Identity, Usage
 from telegram_assistant.domain.post import Post
-from telegram_assistant.domain.understanding import Usage
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.names import INDEXING, TAGGING

@@ -10,10 +10,9 @@ from uuid import uuid4
 import pytest
 
 from telegram_assistant.crawl.rules_file import load_rules
-from telegram_assistant.domain.letters import Step
-from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.events import Step
+from telegram_assistant.domain.models import Identity, Tagged
 from telegram_assistant.domain.text import Link
-from telegram_assistant.domain.understanding import Tagged
 from telegram_assistant.names import CRAWL_TRIGGER, INDEXING, POSTS_PARSED, POSTS_TAGGED, TAG_PERSISTENCE, TAGGING
 from telegram_assistant.stages.crawling import trigger_crawls
 from telegram_assistant.stages.tag_persistence import save_tags

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.domain.digest_schedule import Schedule, next_after
-from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
+from telegram_assistant.domain.digests import Content, Digest, Issue, Schedule, Wish, next_after
 from telegram_assistant.jobs.digest_delivery import Delivery
 from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digests import DigestJob, Limits

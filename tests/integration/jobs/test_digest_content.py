@@ -12,8 +12,7 @@ import pytest
 
 from telegram_assistant.ai.spend import payers_now
 from telegram_assistant.domain.digests import MOST_TOPICS, Content, Language, Wish, tidy
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Answer, Passage, Sentence, Usage
+from telegram_assistant.domain.models import Answer, Identity, Passage, Sentence, Usage
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digest_writing import Evidence

@@ -18,8 +18,7 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.digest_schedule import Frequency, Schedule, moment_of, next_after
-from telegram_assistant.domain.digests import MOST_DIGESTS, Content, Wish
+from telegram_assistant.domain.digests import MOST_DIGESTS, Content, Frequency, Schedule, Wish, moment_of, next_after
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import DIGESTS, Plan
 from telegram_assistant.jobs.digests import DigestJob

@@ -15,9 +15,8 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, ModelProcess
-from telegram_assistant.domain.models import Embedded, Identity
+from telegram_assistant.domain.models import Answer, Embedded, Entity, EntityKind, Identity, Passage, Sentence
 from telegram_assistant.domain.results import Results
-from telegram_assistant.domain.understanding import Answer, Entity, EntityKind, Passage, Sentence
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.graph import PostNode

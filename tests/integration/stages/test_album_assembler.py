@@ -17,8 +17,7 @@ from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed, PostVisionAnalyzed
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen
+from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, ALBUMS_PARSED, MEDIA_SETTLED
 from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines

@@ -10,11 +10,10 @@ import pytest
 import pytest_asyncio
 
 from telegram_assistant.domain.events import PostEnriched, PostParsed, Trigger
-from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen
 from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.post import Forward, Poll, Post
 from telegram_assistant.domain.results import Origin, Results
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.language.documents import VERSION, WORDS_ONLY
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon

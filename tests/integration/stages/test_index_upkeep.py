@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from telegram_assistant.domain.letters import Step
+from telegram_assistant.domain.events import Step
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph

@@ -13,11 +13,10 @@ import pytest
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.crawl.rules_file import load_rules
 from telegram_assistant.domain.events import AlbumAssembled, PostEnriched, PostIndexed, Trigger
-from telegram_assistant.domain.models import Embedded, Embedder, Identity
+from telegram_assistant.domain.models import Classification, Embedded, Embedder, Identity, Ocr, Seen
 from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.post import Forward, Media, MediaKind, Poll, Post, ReplyTo, Service
 from telegram_assistant.domain.text import Entity, EntityKind
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Retry, Skip
 from telegram_assistant.index.graph import Image, PostNode, WebPage
 from telegram_assistant.index.vectors import Vectors

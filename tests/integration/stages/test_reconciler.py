@@ -15,8 +15,7 @@ from telegram_assistant.bus.consumer import Consumer, Patience
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import make_group
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.domain.events import PostParsed
-from telegram_assistant.domain.letters import Step
+from telegram_assistant.domain.events import PostParsed, Step
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.text import Link
 from telegram_assistant.errors import Retry

@@ -9,7 +9,7 @@ import pytest
 
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import PostParsed, PostTagged, Trigger
-from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.stages.tag_persistence import TAGS, save_tags
 from telegram_assistant.stages.tagging import tags_hash

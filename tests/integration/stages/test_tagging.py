@@ -10,8 +10,7 @@ import pytest
 from telegram_assistant.bus.stage import Done
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.events import Trigger
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Tagged, Usage
+from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen, Tagged, Usage
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED, POSTS_RETAG
 from telegram_assistant.stages.seen import SeenWords

@@ -14,9 +14,8 @@ from telegram_assistant.ai.spend import FREE, ModelBudget, ModelLimits, paid
 from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.ai.vision.policy import NsfwAction, Policy, load_policy
 from telegram_assistant.bus.stage import Done, Outcome
-from telegram_assistant.domain.models import Describer, Identity, Picture
+from telegram_assistant.domain.models import Classification, Describer, Identity, Ocr, Picture, Seen
 from telegram_assistant.domain.post import Media, MediaKind, Post
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED
 from telegram_assistant.stages.vision_analysis import VISION, Vision, analyse_posts

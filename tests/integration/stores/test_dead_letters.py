@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.domain.letters import DeadLetter
+from telegram_assistant.domain.events import DeadLetter
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 
 pytestmark = pytest.mark.integration

@@ -10,8 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Usage
+from telegram_assistant.domain.models import Identity, Usage
 from telegram_assistant.stores.postgres.budgets import ModelResults, ModelUsage, Used, UsedOnDay
 
 pytestmark = pytest.mark.integration

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen, Usage
 from telegram_assistant.domain.pictures import Fingerprint
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Usage
 from telegram_assistant.stores.postgres.enrichment import Pictures
 
 pytestmark = pytest.mark.integration

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.events import Step
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.letters import Step
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Post
 from telegram_assistant.ingest.saver import Reading, Saver

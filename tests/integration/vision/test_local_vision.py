@@ -12,8 +12,7 @@ from PIL import Image
 
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import TrainedData, find_trained_data
-from telegram_assistant.domain.models import Picture
-from telegram_assistant.domain.understanding import MOST_COLORS, MOST_LABELS, Classification, Seen
+from telegram_assistant.domain.models import MOST_COLORS, MOST_LABELS, Classification, Picture, Seen
 from telegram_assistant.errors import Fatal, Skip
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

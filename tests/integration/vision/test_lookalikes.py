@@ -13,9 +13,8 @@ from PIL import Image
 from telegram_assistant.ai.vision.describer import LocalVision, known_result
 from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.ai.vision.pixels import decode, fingerprint
-from telegram_assistant.domain.models import Identity, Picture
+from telegram_assistant.domain.models import Classification, Identity, Ocr, Picture, Seen, Usage
 from telegram_assistant.domain.pictures import NEAR, Fingerprint, Known, bands, distance, near
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen, Usage
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Answer, Passage, Sentence
+from telegram_assistant.domain.models import Answer, Identity, Passage, Sentence
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.services.services import Services

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.bus.retry_queue import WaitingRoom
 from telegram_assistant.bus.streams import FIELD, make_group
-from telegram_assistant.domain.letters import DeadLetter
+from telegram_assistant.domain.events import DeadLetter
 from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.names import INDEXING, POSTS_PARSED, TAGGING, stream
 from telegram_assistant.stages import STAGES, groups

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import pytest
 
 from telegram_assistant.ai.cache import CachedAnswerer, CachedDescriber, CachedEmbedder, CachedTagger, cache_key
-from telegram_assistant.domain.models import Embedded, Identity, Picture
-from telegram_assistant.domain.understanding import (
+from telegram_assistant.domain.models import (
     Answer,
     Classification,
+    Embedded,
     Entity,
     EntityKind,
+    Identity,
     Ocr,
     Passage,
+    Picture,
     Seen,
     Sentence,
     Tagged,

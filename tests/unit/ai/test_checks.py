@@ -8,7 +8,7 @@ import re
 import pytest
 
 from telegram_assistant.ai.checks import Checks
-from telegram_assistant.domain.understanding import (
+from telegram_assistant.domain.models import (
     Answer,
     Classification,
     Entity,

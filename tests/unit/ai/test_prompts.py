@@ -7,7 +7,7 @@ import re
 import pytest
 
 from telegram_assistant.ai.remote.prompts import ask_answer, ask_picture, ask_tags
-from telegram_assistant.domain.understanding import Passage
+from telegram_assistant.domain.models import Passage
 from telegram_assistant.language.taxonomy import load_taxonomy
 
 pytestmark = pytest.mark.unit

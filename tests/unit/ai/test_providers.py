@@ -8,8 +8,7 @@ import pytest
 
 from telegram_assistant.ai.providers import ModelsConfig, Provider, build_models
 from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServer
-from telegram_assistant.domain.models import Identity, Picture
-from telegram_assistant.domain.understanding import Classification, Seen
+from telegram_assistant.domain.models import Classification, Identity, Picture, Seen
 from telegram_assistant.errors import Fatal
 
 pytestmark = pytest.mark.unit

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from telegram_assistant.ai.remote.prompts import AnswerReply, PictureReply, TagReply, read_reply
-from telegram_assistant.domain.understanding import Classification, Entity, EntityKind
+from telegram_assistant.domain.models import Classification, Entity, EntityKind
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.addresses import closed, is_loopback
+from telegram_assistant.domain.urls import closed, is_loopback
 
 pytestmark = pytest.mark.unit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.domain.advice import SENTENCES, Advice, advise
+from telegram_assistant.domain.channel import SENTENCES, Advice, advise
 
 pytestmark = pytest.mark.unit
 

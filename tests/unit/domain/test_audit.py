@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.audit import STRIDE, next_ids, stride
-from telegram_assistant.domain.ledger import Coverage
+from telegram_assistant.domain.ledger import STRIDE, Coverage, next_ids, stride
 
 pytestmark = pytest.mark.unit
 

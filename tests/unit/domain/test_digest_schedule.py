@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.digest_schedule import Frequency, Schedule, last_until, moment_of, next_after, zone_named
+from telegram_assistant.domain.digests import Frequency, Schedule, last_until, moment_of, next_after, zone_named
 
 pytestmark = pytest.mark.unit
 

@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.digest_ranking import INTEREST, MATCH, NOVELTY, REACH, Candidate, place
 from telegram_assistant.domain.digests import (
+    INTEREST,
     LONGEST_TOPIC,
+    MATCH,
     MOST_CHANNELS,
+    NOVELTY,
+    REACH,
+    Candidate,
     Change,
     Cited,
     Content,
@@ -22,6 +26,7 @@ from telegram_assistant.domain.digests import (
     Way,
     Wish,
     corrections,
+    place,
     tidy,
 )
 

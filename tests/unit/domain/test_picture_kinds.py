@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from telegram_assistant.domain.models import MOST_LABELS, Classification
 from telegram_assistant.domain.pictures import Features, Words, classify, colour_name, labels
-from telegram_assistant.domain.understanding import MOST_LABELS, Classification
 
 pytestmark = pytest.mark.unit
 

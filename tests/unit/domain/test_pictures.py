@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from telegram_assistant.domain.models import Classification, Ocr, Seen
 from telegram_assistant.domain.pictures import (
     NEAR,
     Fingerprint,
@@ -21,7 +22,6 @@ from telegram_assistant.domain.pictures import (
     sharing,
     to_bigint,
 )
-from telegram_assistant.domain.understanding import Classification, Ocr, Seen
 
 pytestmark = pytest.mark.unit
 

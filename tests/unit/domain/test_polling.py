@@ -18,11 +18,11 @@ from telegram_assistant.domain.polling import (
     Reason,
     appetite,
     explain,
+    first_price,
     next_visit,
     observe,
     weight_of,
 )
-from telegram_assistant.domain.request_price import first_price
 from telegram_assistant.domain.rhythm import Rhythm
 from telegram_assistant.domain.thresholds import MOSCOW
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from telegram_assistant.domain.query import filters_in, parse_query
-from telegram_assistant.domain.query_edit import has_filter, with_filter, without_filter
+from telegram_assistant.domain.query import filters_in, has_filter, parse_query, with_filter, without_filter
 
 pytestmark = pytest.mark.unit
 

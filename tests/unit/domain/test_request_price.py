@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.request_price import (
+from telegram_assistant.domain.polling import (
     FIRST_PRICE,
     MOST_OWED,
     MOST_SAVED,

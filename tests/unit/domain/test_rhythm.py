@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.rhythm import HALF_LIFE, Rhythm, expected_since, learn, recent, shape_of
-from telegram_assistant.domain.shape import DAY, HOUR, Shape, shrunk
+from telegram_assistant.domain.rhythm import (
+    DAY,
+    HALF_LIFE,
+    HOUR,
+    Rhythm,
+    Shape,
+    expected_since,
+    learn,
+    recent,
+    shape_of,
+    shrunk,
+)
 
 pytestmark = pytest.mark.unit
 

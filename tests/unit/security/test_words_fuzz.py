@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import html  # type: ignore[import-untyped]  # it ships no types
 
-from telegram_assistant.domain.query import parse_query, without_filters
-from telegram_assistant.domain.query_edit import WRITTEN, has_filter, with_filter, without_filter
+from telegram_assistant.domain.query import (
+    WRITTEN,
+    has_filter,
+    parse_query,
+    with_filter,
+    without_filter,
+    without_filters,
+)
 from telegram_assistant.domain.text import Entity, EntityKind
 from telegram_assistant.http.web.rendering import rendered
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.domain.file_kinds import UNKNOWN, shown_kind
+from telegram_assistant.domain.media_rules import UNKNOWN, shown_kind
 
 pytestmark = pytest.mark.unit
 

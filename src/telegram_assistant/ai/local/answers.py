@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from telegram_assistant.ai.local.models import Models, TextVectors
-from telegram_assistant.domain.understanding import Answer, Passage, Sentence
+from telegram_assistant.domain.models import Answer, Passage, Sentence
 from telegram_assistant.language.clean import has_cyrillic, plain, sentences_of, words_of
 from telegram_assistant.language.inflection import fold
 from telegram_assistant.language.stopwords import subject_of, without_news

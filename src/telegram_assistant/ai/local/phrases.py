@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from telegram_assistant.ai.local.models import Matrix, Models, Vector, unit
-from telegram_assistant.domain.understanding import MOST_TAGS, Entity
+from telegram_assistant.domain.models import MOST_TAGS, Entity
 from telegram_assistant.language.clean import words_of
 from telegram_assistant.language.stopwords import StopWords
 

@@ -22,8 +22,7 @@ from telegram_assistant.ai.local.requests import (
     Vectors,
 )
 from telegram_assistant.ai.spend import measured
-from telegram_assistant.domain.models import Embedded, Identity
-from telegram_assistant.domain.understanding import Answer, Passage, Tagged
+from telegram_assistant.domain.models import Answer, Embedded, Identity, Passage, Tagged
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.language.clean import LONGEST_TEXT, visible
 from telegram_assistant.language.taxonomy import Taxonomy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from telegram_assistant.domain.understanding import Answer, Passage, Tagged
+from telegram_assistant.domain.models import Answer, Passage, Tagged
 
 LARGEST_ANSWER = 64 * 2**20
 

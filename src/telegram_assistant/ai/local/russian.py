@@ -9,7 +9,7 @@ from typing import Any
 
 from telegram_assistant.ai.local.models import Models
 from telegram_assistant.ai.local.phrases import Found, Phrase, gathered
-from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.language.clean import has_cyrillic
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.stopwords import StopWords

@@ -10,7 +10,7 @@ import numpy as np
 
 from telegram_assistant.ai.local.models import Matrix, Models, unit
 from telegram_assistant.ai.local.phrases import Found, Phrase, gathered
-from telegram_assistant.domain.understanding import Entity, EntityKind
+from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.language.clean import sentences_of
 from telegram_assistant.language.stopwords import StopWords
 

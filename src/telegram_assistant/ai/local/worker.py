@@ -30,7 +30,7 @@ from telegram_assistant.ai.local.requests import (
 from telegram_assistant.ai.local.russian import RussianReader
 from telegram_assistant.ai.local.topics import TopicFinder
 from telegram_assistant.ai.local.words import OtherReader
-from telegram_assistant.domain.understanding import Tagged
+from telegram_assistant.domain.models import Tagged
 from telegram_assistant.language.clean import plain
 from telegram_assistant.language.stopwords import StopWords
 from telegram_assistant.language.taxonomy import Taxonomy, load_taxonomy

@@ -28,8 +28,18 @@ from telegram_assistant.ai.remote.prompts import (
 from telegram_assistant.ai.spend import ModelBudget, Price, Spending, paid
 from telegram_assistant.ai.vision.shrink import Shrinker
 from telegram_assistant.domain.budgets import believed, estimated
-from telegram_assistant.domain.models import Embedded, Identity, Picture, has_direction
-from telegram_assistant.domain.understanding import Answer, Ocr, Passage, Seen, Sentence, Tagged
+from telegram_assistant.domain.models import (
+    Answer,
+    Embedded,
+    Identity,
+    Ocr,
+    Passage,
+    Picture,
+    Seen,
+    Sentence,
+    Tagged,
+    has_direction,
+)
 from telegram_assistant.language.clean import pieces_of, visible
 
 _EMBED_BATCH = 32

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from telegram_assistant.domain.understanding import (
+from telegram_assistant.domain.models import (
     MOST_COLORS,
     MOST_LABELS,
     MOST_OBJECTS,

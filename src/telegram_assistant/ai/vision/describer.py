@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from telegram_assistant.ai.vision.ocr import WANTED, TrainedData
-from telegram_assistant.domain.models import Describer, Identity, Picture
+from telegram_assistant.domain.models import Describer, Identity, Picture, Seen, Usage
 from telegram_assistant.domain.pictures import Fingerprint, Known, Verdict, sharing
-from telegram_assistant.domain.understanding import Seen, Usage
 from telegram_assistant.errors import Fatal, Retry, Skip
 from telegram_assistant.processes.starting import our_module
 from telegram_assistant.processes.worker import Worker

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from telegram_assistant.domain.models import Ocr
 from telegram_assistant.domain.pictures import Words
-from telegram_assistant.domain.understanding import Ocr
 from telegram_assistant.errors import Fatal
 
 if TYPE_CHECKING:

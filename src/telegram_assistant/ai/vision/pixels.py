@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from telegram_assistant.domain.models import MOST_COLORS
 from telegram_assistant.domain.pictures import Features, Fingerprint, Words
-from telegram_assistant.domain.understanding import MOST_COLORS
 from telegram_assistant.errors import Skip
 
 _COLOUR_SIDE, _EDGE_SIDE = 256, 512

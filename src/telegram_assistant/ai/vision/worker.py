@@ -13,8 +13,8 @@ from PIL.Image import Image
 from telegram_assistant.ai.vision.describer import Job, Report
 from telegram_assistant.ai.vision.ocr import Reader, Reading, TrainedData
 from telegram_assistant.ai.vision.pixels import Decoded, decode, dominant_colours, fingerprint, measure
+from telegram_assistant.domain.models import Classification, Seen, Usage
 from telegram_assistant.domain.pictures import classify, labels
-from telegram_assistant.domain.understanding import Classification, Seen, Usage
 from telegram_assistant.errors import Fatal, Skip
 from telegram_assistant.processes.serving import serve
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from telegram_assistant.domain.addresses import is_loopback
+from telegram_assistant.domain.urls import is_loopback
 from telegram_assistant.errors import Fatal
 from telegram_assistant.tls import distrust, verified_tls
 

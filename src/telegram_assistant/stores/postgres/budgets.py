@@ -18,8 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.budgets import Claim, Short, Standing, payers_in_turn, shortage
-from telegram_assistant.domain.models import Identity
-from telegram_assistant.domain.understanding import Usage
+from telegram_assistant.domain.models import Identity, Usage
 
 KEPT = timedelta(days=3)
 LEASE = timedelta(minutes=5)  # longer than any call with its repetitions

@@ -12,20 +12,27 @@ import msgspec
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.digest_schedule import Frequency, Schedule
-from telegram_assistant.domain.digests import MOST_DIGESTS, Content, Digest, Issue, Language, PostNow, Way, Wish
+from telegram_assistant.domain.digests import (
+    MOST_DIGESTS,
+    Content,
+    Digest,
+    Frequency,
+    Issue,
+    Language,
+    PostNow,
+    Schedule,
+    Way,
+    Wish,
+)
 from telegram_assistant.domain.post import post_url
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant
 
-_WISH = (
-    *("name", "topics", "channels", "frequency", "weekday", "day", "minute", "zone", "language", "most"),
-    *("deliveries", "enabled"),
-)
-COLUMNS = ", ".join(
-    f"d.{name}" for name in ("id", "tenant_id", "user_id", *_WISH, "feed_version", "next_at", "trouble")
-)
+_WHEN = ("frequency", "weekday", "day", "minute", "zone")
+_WISH = ("name", "topics", "channels", *_WHEN, "language", "most", "deliveries", "enabled")
+_ALL = ("id", "tenant_id", "user_id", *_WISH, "feed_version", "next_at", "trouble")
+COLUMNS = ", ".join(f"d.{name}" for name in _ALL)
 _MINE = f"SELECT {COLUMNS}, d.created_at FROM digests d WHERE d.user_id = :user"
 _OWN = "id = :id AND tenant_id = :tenant AND user_id = :user"
 

@@ -13,10 +13,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.domain.models import Identity
+from telegram_assistant.domain.models import Identity, Seen
 from telegram_assistant.domain.pictures import Fingerprint, Known, bands, distance
 from telegram_assistant.domain.post import post_id
-from telegram_assistant.domain.understanding import Seen
 from telegram_assistant.stores.postgres.database import as_jsonb, raw_transaction
 
 # Only what belongs to the words that the post has now; what a more knowing run found is not overwritten.

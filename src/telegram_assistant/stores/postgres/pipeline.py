@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.domain.letters import DeadLetter, Step
+from telegram_assistant.domain.events import DeadLetter, Step
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import INDEXING, TELETHON_INGEST
 from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant, raw_transaction

@@ -12,9 +12,9 @@ import msgspec
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from telegram_assistant.domain.models import Seen
 from telegram_assistant.domain.post import Poll, Service, post_id, post_url
 from telegram_assistant.domain.text import Entity, EntityKind
-from telegram_assistant.domain.understanding import Seen
 from telegram_assistant.stores.postgres.database import as_tenant
 from telegram_assistant.stores.postgres.pipeline import Recorded, path_of
 

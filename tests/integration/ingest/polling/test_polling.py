@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.domain.request_price import first_price
+from telegram_assistant.domain.polling import first_price
 from telegram_assistant.ingest.polling import LEARN_FROM
 
 pytestmark = pytest.mark.integration

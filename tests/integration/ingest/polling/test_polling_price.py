@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from sqlalchemy import event
 
-from telegram_assistant.domain.request_price import first_price
+from telegram_assistant.domain.polling import first_price
 from telegram_assistant.ingest.polling import SHARE, Capacity, Polling, Price
 from telegram_assistant.names import POLLING_LOOKS, POLLING_PRICE
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from telegram_assistant.domain.advice import SENTENCES, advise
+from telegram_assistant.domain.channel import SENTENCES, advise
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.thresholds import GapReport
 from telegram_assistant.ingest.explaining import Explained

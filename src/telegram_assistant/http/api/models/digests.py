@@ -8,12 +8,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from telegram_assistant.domain.digest_schedule import Frequency
 from telegram_assistant.domain.digests import (
     Change,
     Content,
     Correction,
     Digest,
+    Frequency,
     Issue,
     Language,
     Way,

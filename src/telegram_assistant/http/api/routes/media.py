@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from telegram_assistant.domain.file_kinds import HEAD, UNKNOWN, shown_kind
+from telegram_assistant.domain.media_rules import HEAD, UNKNOWN, shown_kind
 from telegram_assistant.errors import Skip
 from telegram_assistant.http.auth import ServicesDep, get_caller
 from telegram_assistant.http.ranges import part_of

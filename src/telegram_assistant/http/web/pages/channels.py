@@ -10,8 +10,7 @@ from fastapi import APIRouter, Depends, Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.domain.advice import advise
-from telegram_assistant.domain.channel import MAX_CHANNEL_ID
+from telegram_assistant.domain.channel import MAX_CHANNEL_ID, advise
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep
 from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor

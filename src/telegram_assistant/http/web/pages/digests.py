@@ -11,8 +11,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 
-from telegram_assistant.domain.digest_schedule import Frequency
-from telegram_assistant.domain.digests import Digest, Issue, Language, Way, Wish
+from telegram_assistant.domain.digests import Digest, Frequency, Issue, Language, Way, Wish
 from telegram_assistant.errors import Reject
 from telegram_assistant.http.auth import ServicesDep
 from telegram_assistant.http.cursor import LONGEST, read_place, write_place

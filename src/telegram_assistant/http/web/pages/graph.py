@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
-from telegram_assistant.domain.query_edit import with_filter
+from telegram_assistant.domain.query import with_filter
 from telegram_assistant.http.auth import PageCallerDep
 from telegram_assistant.http.dependencies import WalkingDep
 from telegram_assistant.http.web.page import language_of, link, page

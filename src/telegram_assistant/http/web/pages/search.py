@@ -14,8 +14,7 @@ from markupsafe import Markup
 
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import Act, topics_of_query
-from telegram_assistant.domain.query import filters_in, without_filters
-from telegram_assistant.domain.query_edit import has_filter, with_filter, without_filter
+from telegram_assistant.domain.query import filters_in, has_filter, with_filter, without_filter, without_filters
 from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Sort, Teller
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.auth import PageCallerDep, ServicesDep, services_of
