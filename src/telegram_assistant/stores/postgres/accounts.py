@@ -17,6 +17,7 @@ from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.sharing import Reach, Share, share
 from telegram_assistant.errors import Reject
+from telegram_assistant.stores.postgres.database import Store
 from telegram_assistant.stores.postgres.posts import times_in
 from telegram_assistant.stores.sealed import Sealer
 
@@ -56,18 +57,18 @@ def session_digest(session: str) -> str:
     return sha256(session.strip().encode()).hexdigest()
 
 
-class TelegramAccounts:
+class TelegramAccounts(Store):
     """The accounts of the system. What enters as a session is stored encrypted, and never in clear."""
 
     def __init__(self, database: AsyncEngine, sealer: Sealer) -> None:
-        self._database = database
+        super().__init__(database)
         self._sealer = sealer
 
     async def add(
         self, *, telegram_user_id: int, name: str, session: str, tenant_id: UUID | str = SYSTEM_TENANT
     ) -> Account:
         """A new account, or a new session of a known one. Floods stay: Telegram means the account, not the session."""
-        statement = text(
+        statement = (
             "INSERT INTO telegram_accounts AS known (tenant_id, telegram_user_id, name, session, session_digest)"
             " VALUES (CAST(:tenant_id AS uuid), :user, :name, :session, :digest)"
             " ON CONFLICT (telegram_user_id) DO UPDATE SET name = excluded.name, session = excluded.session,"
@@ -77,8 +78,7 @@ class TelegramAccounts:
         sealed = self._sealer.seal(session, owner=str(telegram_user_id))
         values = {"tenant_id": str(tenant_id), "user": telegram_user_id, "name": name, "session": sealed}
         values["digest"] = session_digest(session)
-        async with self._database.begin() as connection:
-            row = (await connection.execute(statement, values)).first()
+        row = await self._row(statement, values)
         if row is None:
             raise Reject(f"The Telegram account {name} belongs to another tenant: remove it there first")
         return _account(row)
@@ -89,21 +89,18 @@ class TelegramAccounts:
 
     async def remember_digest(self, account: Account, digest: str) -> None:
         """For a row that an earlier version wrote."""
-        statement = text(
+        statement = (
             "UPDATE telegram_accounts SET session_digest = :digest WHERE id = CAST(:id AS uuid) AND session = :session"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": account.id, "session": account.session, "digest": digest})
+        await self._run(statement, {"id": account.id, "session": account.session, "digest": digest})
 
     async def all(self) -> list[Account]:
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text(f"SELECT {COLUMNS} FROM telegram_accounts ORDER BY created_at, id"))
-            return [_account(row) for row in rows]
+        rows = await self._rows(f"SELECT {COLUMNS} FROM telegram_accounts ORDER BY created_at, id")
+        return [_account(row) for row in rows]
 
     async def get(self, account_id: str) -> Account | None:
-        statement = text(f"SELECT {COLUMNS} FROM telegram_accounts WHERE id = CAST(:id AS uuid)")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"id": account_id})).first()
+        statement = f"SELECT {COLUMNS} FROM telegram_accounts WHERE id = CAST(:id AS uuid)"
+        row = await self._row(statement, {"id": account_id})
         return None if row is None else _account(row)
 
     async def remove(self, account_id: str) -> bool:
@@ -123,14 +120,13 @@ class TelegramAccounts:
 
     async def end(self, account: Account) -> None:
         """Write down why an account is of no use, unless somebody has logged in with it again since then."""
-        statement = text(
+        statement = (
             "UPDATE telegram_accounts SET status = :status, last_error = :error"
             " WHERE id = CAST(:id AS uuid) AND session = :session"
         )
         error = account.last_error and account.last_error[:LONGEST_ERROR]
         values = {"id": account.id, "session": account.session, "status": account.status, "error": error}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def remember_flood(self, account_id: str, method: str, *, until: datetime, now: datetime) -> None:
         """Write a wait down, so that no process asks too early after a restart. One that is over is dropped."""
@@ -164,21 +160,19 @@ class TelegramAccounts:
 
     async def remember_hash(self, account_id: str, channel_id: int, access_hash: int) -> None:
         """An access hash is valid for the account that got it, and for no other."""
-        statement = text(
+        statement = (
             "UPDATE channels SET access_hash = access_hash || jsonb_build_object(CAST(:account AS text),"
             " CAST(:hash AS bigint)) WHERE id = :id"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "account": account_id, "hash": access_hash})
+        await self._run(statement, {"id": channel_id, "account": account_id, "hash": access_hash})
 
     async def forget_hash(self, account_id: str, channel_id: int, access_hash: int) -> None:
         """Telegram does not take this hash any more. One that was written since then stays."""
-        statement = text(
+        statement = (
             "UPDATE channels SET access_hash = access_hash - CAST(:account AS text)"
             " WHERE id = :id AND access_hash -> CAST(:account AS text) = to_jsonb(CAST(:hash AS bigint))"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "account": account_id, "hash": access_hash})
+        await self._run(statement, {"id": channel_id, "account": account_id, "hash": access_hash})
 
 
 TURN = 0x7467615F6C656173  # of the advisory lock: those who share accounts do so one after the other
@@ -218,11 +212,11 @@ class Held:
     processes: tuple[str, ...] = ()  # that capture now, this one among them
 
 
-class AccountLeases:
+class AccountLeases(Store):
     """The leases of one process."""
 
     def __init__(self, database: AsyncEngine, owner: str, *, ttl: float, is_gone: Callable[[str], bool]) -> None:
-        self._database = database
+        super().__init__(database)
         self.owner = owner
         self.ttl = ttl
         self._is_gone = is_gone
@@ -243,20 +237,18 @@ class AccountLeases:
 
     async def alone(self, name: str) -> bool:
         """Hold a lease on something that has no account yet; False while another process has it."""
-        statement = text(
+        statement = (
             "INSERT INTO leases AS l (name, owner, until) VALUES (:name, :owner, clock_timestamp() + :ttl)"
             " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until"
             " WHERE l.owner = excluded.owner OR l.until < clock_timestamp() RETURNING 1"
         )
         values = {"name": name, "owner": self.owner, "ttl": timedelta(seconds=self.ttl)}
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, values)).first() is not None
+        return await self._row(statement, values) is not None
 
     async def release(self, names: Collection[str]) -> None:
         """Give up what is ours still; the fence stays in the row."""
-        statement = text("UPDATE leases SET until = '-infinity' WHERE name = ANY(:names) AND owner = :owner")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"names": list(names), "owner": self.owner})
+        statement = "UPDATE leases SET until = '-infinity' WHERE name = ANY(:names) AND owner = :owner"
+        await self._run(statement, {"names": list(names), "owner": self.owner})
 
     async def leave(self) -> None:
         """We stop: everything is free at once."""

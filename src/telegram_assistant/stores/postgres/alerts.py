@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import RowMapping, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.alerting import (
     MOST_CHANNELS,
@@ -22,7 +22,7 @@ from telegram_assistant.domain.alerting import (
     Way,
 )
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tenant
 
 DELIVERIES_KEPT = timedelta(days=30)
 WINDOW = timedelta(days=1)  # what happened while nobody looked is sent when it is not older
@@ -77,11 +77,8 @@ SELECT * FROM (
 """
 
 
-class AlertChannels:
+class AlertChannels(Store):
     """The table `alert_channels`. Tenants read it without the secrets; it is written here."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of_tenant(self, tenant_id: UUID) -> list[AlertChannel]:
         statement = text(f"SELECT {_COLUMNS} FROM alert_channels ORDER BY created_at, id")
@@ -122,42 +119,32 @@ class AlertChannels:
         self, channel: AlertChannel, *, topics: Sequence[Topic] | None = None, enabled: bool | None = None
     ) -> None:
         """What happened while it was off is not sent afterwards."""
-        statement = text(
+        statement = (
             "UPDATE alert_channels SET topics = coalesce(CAST(:topics AS text[]), topics),"
             " created_at = CASE WHEN NOT enabled AND CAST(:enabled AS boolean) THEN now() ELSE created_at END,"
             " enabled = coalesce(CAST(:enabled AS boolean), enabled) WHERE id = :id AND tenant_id = :tenant"
         )
         wanted = None if topics is None else list(topics)
         values = {"topics": wanted, "enabled": enabled, "id": channel.id, "tenant": channel.tenant_id}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def remove(self, channel: AlertChannel) -> None:
-        statement = text("DELETE FROM alert_channels WHERE id = :id AND tenant_id = :tenant")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel.id, "tenant": channel.tenant_id})
+        statement = "DELETE FROM alert_channels WHERE id = :id AND tenant_id = :tenant"
+        await self._run(statement, {"id": channel.id, "tenant": channel.tenant_id})
 
     async def secret(self, channel_id: UUID) -> tuple[Way, bytes] | None:
         """What kind of place it is, and the sealed secret."""
-        statement = text("SELECT kind, secret FROM alert_channels WHERE id = :id")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"id": channel_id})).one_or_none()
+        statement = "SELECT kind, secret FROM alert_channels WHERE id = :id"
+        row = await self._row(statement, {"id": channel_id})
         return None if row is None else (Way(row.kind), row.secret)
 
 
-class AlertDeliveries:
+class AlertDeliveries(Store):
     """The table `alert_deliveries`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def enqueue(self) -> int:
         """Whatever is told and has places to go to; each once."""
-        async with self._database.begin() as connection:
-            added = [
-                (await connection.execute(text(statement), {"window": WINDOW})).rowcount
-                for statement in (_NOTICES, _RESOLVED, _FOUND)
-            ]
+        added = [await self._run(statement, {"window": WINDOW}) for statement in (_NOTICES, _RESOLVED, _FOUND)]
         return sum(added)
 
     async def due(self, *, each: int, most: int) -> list[Delivery]:
@@ -182,21 +169,19 @@ class AlertDeliveries:
 
     async def hold(self, channel_id: UUID, seconds: float) -> None:
         """The place wants us to be slower: everything for it waits."""
-        statement = text(
+        statement = (
             "UPDATE alert_deliveries SET due_at = greatest(due_at, now() + make_interval(secs => CAST(:wait AS"
             " double precision))) WHERE channel_id = :channel AND state = 'waiting'"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"channel": channel_id, "wait": seconds})
+        await self._run(statement, {"channel": channel_id, "wait": seconds})
 
     async def again(self, channel: AlertChannel) -> int:
         """What was given up is sent once more."""
-        statement = text(
+        statement = (
             "UPDATE alert_deliveries SET state = 'waiting', attempts = 0, due_at = now(), created_at = now(),"
             " error = '' WHERE channel_id = :channel AND tenant_id = :tenant AND state = 'dead'"
         )
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"channel": channel.id, "tenant": channel.tenant_id})).rowcount
+        return await self._run(statement, {"channel": channel.id, "tenant": channel.tenant_id})
 
     async def newest(self, tenant_id: UUID, *, limit: int) -> list[Delivery]:
         statement = text(f"SELECT {_DELIVERY} FROM alert_deliveries d ORDER BY d.created_at DESC, d.id LIMIT :limit")
@@ -213,9 +198,8 @@ class AlertDeliveries:
             return list((await connection.execute(statement, {"post": post_id, "limit": limit})).scalars())
 
     async def prune(self) -> int:
-        statement = text("DELETE FROM alert_deliveries WHERE created_at < now() - CAST(:kept AS interval)")
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"kept": DELIVERIES_KEPT})).rowcount
+        statement = "DELETE FROM alert_deliveries WHERE created_at < now() - CAST(:kept AS interval)"
+        return await self._run(statement, {"kept": DELIVERIES_KEPT})
 
     async def _set(self, delivery: Delivery, change: str, **values: Any) -> None:
         async with self._database.begin() as connection:
@@ -253,11 +237,8 @@ ON CONFLICT DO NOTHING
 """
 
 
-class Notices:
+class Notices(Store):
     """The table `notices`. One process settles at a time: whoever holds the lock of alerts."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def settle(self, topic: Topic, found: Sequence[Condition], now: datetime) -> tuple[int, int]:
         """What lasts is opened once, and what is well again resolved; how many of each."""
@@ -280,15 +261,14 @@ class Notices:
 
     async def happened(self, tenant_id: UUID, user_id: UUID, key: str, content: dict[str, Any]) -> None:
         """Of a post, for whoever watches it; once."""
-        statement = text(
+        statement = (
             "INSERT INTO notices (tenant_id, user_id, topic, key, state, content)"
             " SELECT tenant_id, id, 'post', :key, 'told', CAST(:content AS jsonb) FROM users u"
             " WHERE id = :user AND tenant_id = :tenant"
             " AND NOT EXISTS (SELECT 1 FROM notices n WHERE n.user_id = u.id AND n.key = :key)"
         )
         values = {"tenant": tenant_id, "user": user_id, "key": key, "content": as_jsonb(content)}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def of_user(
         self, tenant_id: UUID, user_id: UUID, *, limit: int, after: tuple[datetime, UUID] | None = None
@@ -300,25 +280,20 @@ class Notices:
             return [_notice(row) for row in (await connection.execute(text(_LIST), values)).mappings()]
 
     async def unread(self, tenant_id: UUID, user_id: UUID) -> int:
-        statement = text(f"SELECT count(*) FROM notices WHERE {_MINE} AND read_at IS NULL")
-        async with as_tenant(self._database, tenant_id) as connection:
-            return int((await connection.execute(statement, {"user": user_id})).scalar_one())
+        statement = f"SELECT count(*) FROM notices WHERE {_MINE} AND read_at IS NULL"
+        return int(await self._value(statement, {"user": user_id}, tenant=tenant_id))
 
     async def read(self, tenant_id: UUID, user_id: UUID) -> int:
         """What is for all is read when one has read it."""
-        statement = text(
-            f"UPDATE notices SET read_at = now() WHERE tenant_id = :tenant AND read_at IS NULL AND {_MINE}"
-        )
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"tenant": tenant_id, "user": user_id})).rowcount
+        statement = f"UPDATE notices SET read_at = now() WHERE tenant_id = :tenant AND read_at IS NULL AND {_MINE}"
+        return await self._run(statement, {"tenant": tenant_id, "user": user_id})
 
     async def prune(self) -> int:
-        statement = text(
+        statement = (
             "DELETE FROM notices WHERE state IN ('resolved', 'told')"
             " AND coalesce(resolved_at, opened_at) < now() - CAST(:kept AS interval)"
         )
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"kept": NOTICES_KEPT})).rowcount
+        return await self._run(statement, {"kept": NOTICES_KEPT})
 
     async def _begin(self, connection: AsyncConnection, topic: Topic, one: Condition, now: datetime) -> int:
         at_once = one.patience <= timedelta(0)

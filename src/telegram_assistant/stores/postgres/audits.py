@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.stores.postgres.accounts import readable
+from telegram_assistant.stores.postgres.database import Store
 from telegram_assistant.stores.postgres.posts import Connection
 
 # Between two full audits of a channel of whose changes Telegram tells too little, or nothing at all.
@@ -56,22 +56,17 @@ class Waiting:
 COLUMNS = ", ".join(Audit.__dataclass_fields__)
 
 
-class Audits:
+class Audits(Store):
     """For capture, which works for all tenants."""
 
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
-
     async def pts(self, channel_id: int) -> int | None:
-        statement = text("SELECT pts FROM channel_audits WHERE channel_id = :id")
-        async with self._database.connect() as connection:
-            found: int | None = (await connection.execute(statement, {"id": channel_id})).scalar()
+        statement = "SELECT pts FROM channel_audits WHERE channel_id = :id"
+        found: int | None = await self._value(statement, {"id": channel_id})
         return found
 
     async def get(self, channel_id: int) -> Audit | None:
-        statement = text(f"SELECT {COLUMNS} FROM channel_audits WHERE channel_id = :id")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"id": channel_id})).first()
+        statement = f"SELECT {COLUMNS} FROM channel_audits WHERE channel_id = :id"
+        row = await self._row(statement, {"id": channel_id})
         return None if row is None else Audit(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
 
     async def want(self, channel_id: int, reason: str, now: datetime, *, pts: int | None = None) -> None:
@@ -79,7 +74,7 @@ class Audits:
 
         One that is under way is done again afterwards: what it has passed may have changed since.
         """
-        statement = text(
+        statement = (
             "INSERT INTO channel_audits (channel_id, pts, wanted_at, reason, next_at)"
             " VALUES (:id, :pts, :now, :reason, :now) ON CONFLICT (channel_id) DO UPDATE SET pts = excluded.pts,"
             " wanted_at = excluded.wanted_at, reason = excluded.reason, next_at = CASE"
@@ -88,67 +83,58 @@ class Audits:
         )
         again = RARELY if reason in {"lost", "refused"} else AGAIN
         values = {"id": channel_id, "pts": pts, "now": now, "reason": reason, "again": again}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def wanted_since(self, channel_id: int, moment: datetime) -> bool:
         """Whether a full audit was asked for or done since then."""
-        statement = text(
-            "SELECT 1 FROM channel_audits WHERE channel_id = :id AND greatest(wanted_at, audited_at) > :moment"
-        )
-        async with self._database.connect() as connection:
-            return (await connection.execute(statement, {"id": channel_id, "moment": moment})).first() is not None
+        statement = "SELECT 1 FROM channel_audits WHERE channel_id = :id AND greatest(wanted_at, audited_at) > :moment"
+        return await self._row(statement, {"id": channel_id, "moment": moment}) is not None
 
     async def take(self, now: datetime, hold: timedelta, reach: Reach | None = None) -> Audit | None:
         """Whose turn it is: full audits first, each in its turn; for so long no other process gets it."""
         ours, able = readable(reach, table="c")
         ours = f"EXISTS (SELECT FROM channels c WHERE c.id = channel_audits.channel_id AND {ours})" if able else ours
         for condition in ("wanted_at IS NOT NULL", "wanted_at IS NULL"):
-            statement = text(
+            statement = (
                 f"UPDATE channel_audits SET next_at = :until WHERE channel_id = (SELECT channel_id FROM channel_audits"
                 f" WHERE {condition} AND next_at <= :now AND {ours} ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED)"
                 f" RETURNING {COLUMNS}"
             )
-            async with self._database.begin() as connection:
-                row = (await connection.execute(statement, {"now": now, "until": now + hold, **able})).first()
+            row = await self._row(statement, {"now": now, "until": now + hold, **able})
             if row is not None:
                 return Audit(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
         return None
 
     async def put_off(self, channel_id: int, next_at: datetime) -> None:
-        statement = text("UPDATE channel_audits SET next_at = :next WHERE channel_id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "next": next_at})
+        statement = "UPDATE channel_audits SET next_at = :next WHERE channel_id = :id"
+        await self._run(statement, {"id": channel_id, "next": next_at})
 
     async def begin(self, channel_id: int, now: datetime) -> None:
         """A full audit starts at the top, with what is stored now."""
-        statement = text(
+        statement = (
             "UPDATE channel_audits SET began_at = :now, below_id = NULL, done = 0, found = 0, total = (SELECT count(*)"
             " FROM posts WHERE channel_id = :id AND deleted_at IS NULL) WHERE channel_id = :id"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "now": now})
+        await self._run(statement, {"id": channel_id, "now": now})
 
     async def advance(self, channel_id: int, *, below_id: int, done: int, found: int) -> None:
         """So many further posts were read again, down to this id."""
-        statement = text(
+        statement = (
             "UPDATE channel_audits SET below_id = :below, done = done + :done, found = found + :found"
             " WHERE channel_id = :id"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "below": below_id, "done": done, "found": found})
+        await self._run(statement, {"id": channel_id, "below": below_id, "done": done, "found": found})
 
     async def end(self, channel_id: int, now: datetime, next_at: datetime) -> None:
         """Through with it; where another was asked for meanwhile, that one stays."""
-        statement = text(
+        statement = (
             "UPDATE channel_audits SET audited_at = :now, began_at = NULL,"
             " next_at = CASE WHEN wanted_at > began_at THEN CAST(:again AS timestamptz)"
             " ELSE :next END,"
             " wanted_at = CASE WHEN wanted_at > began_at THEN wanted_at END WHERE channel_id = :id"
         )
         values = {"id": channel_id, "now": now, "next": next_at, "again": now + AGAIN}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def stored_below(self, channel_id: int, below_id: int | None, limit: int) -> list[int]:
         """The newest stored posts below an id, which are not known to be deleted; descending."""
@@ -188,39 +174,32 @@ class Audits:
 NEXT = "CAST(:now AS timestamptz) + least(interval '1 hour' * power(2, least({tries}, 12)), interval '30 days')"
 
 
-class Unreadable:
+class Unreadable(Store):
     """What was found out about a channel's messages. Another version of the reader tries all of them at once."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def use_reader(self, reader: str, now: datetime) -> None:
         """With the start of a process: what another reader could not parse, this one may."""
-        statement = text("UPDATE unreadable_messages SET reader = :reader, next_at = :now WHERE reader <> :reader")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"reader": reader, "now": now})
+        statement = "UPDATE unreadable_messages SET reader = :reader, next_at = :now WHERE reader <> :reader"
+        await self._run(statement, {"reader": reader, "now": now})
 
     async def of(self, channel_id: int, now: datetime) -> dict[int, bool]:
         """By message id, whether it is left alone now."""
-        statement = text("SELECT message_id, next_at > :now AS alone FROM unreadable_messages WHERE channel_id = :id")
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"id": channel_id, "now": now})
-            return {row.message_id: row.alone for row in rows}
+        statement = "SELECT message_id, next_at > :now AS alone FROM unreadable_messages WHERE channel_id = :id"
+        rows = await self._rows(statement, {"id": channel_id, "now": now})
+        return {row.message_id: row.alone for row in rows}
 
     async def found(self, channel_id: int, ids: Collection[int], reader: str, now: datetime) -> None:
         """These could not be parsed, for the first time or again."""
-        statement = text(
+        statement = (
             "INSERT INTO unreadable_messages AS known (channel_id, message_id, reader, first_at, next_at)"
             f" SELECT :id, message_id, :reader, :now, {NEXT.format(tries='0')} FROM unnest(CAST(:ids AS bigint[])) AS"
             " message_id ON CONFLICT (channel_id, message_id) DO UPDATE SET reader = excluded.reader,"
             f" tries = known.tries + 1, next_at = {NEXT.format(tries='known.tries')}"
         )
         values = {"id": channel_id, "ids": list(ids), "reader": reader, "now": now}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def forget(self, channel_id: int, ids: Collection[int]) -> None:
         """These can be read now, or are gone."""
-        statement = text("DELETE FROM unreadable_messages WHERE channel_id = :id AND message_id = ANY(:ids)")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "ids": list(ids)})
+        statement = "DELETE FROM unreadable_messages WHERE channel_id = :id AND message_id = ANY(:ids)"
+        await self._run(statement, {"id": channel_id, "ids": list(ids)})

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.budgets import Claim, Short, Standing, payers_in_turn, shortage
 from telegram_assistant.domain.models import Identity, Usage
+from telegram_assistant.stores.postgres.database import Store
 
 KEPT = timedelta(days=3)
 LEASE = timedelta(minutes=5)  # longer than any call with its repetitions
@@ -75,18 +76,14 @@ class Refused:
     standing: Standing
 
 
-class Budgets:
+class Budgets(Store):
     """The tables `budget_spending` and `budget_calls`, and who watches what."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def watchers(self, channels: Collection[int]) -> dict[int, frozenset[UUID]]:
         """The tenants that pay for each channel; the system's own where no tenant watches it."""
         found: dict[int, set[UUID]] = {}
-        async with self._database.connect() as connection:
-            for channel, tenant in await connection.execute(_WATCHERS, {"channels": list(channels)}):
-                found.setdefault(channel, set()).add(tenant)
+        for channel, tenant in await self._rows(_WATCHERS, {"channels": list(channels)}):
+            found.setdefault(channel, set()).add(tenant)
         return {channel: frozenset(found.get(channel, _NOBODY)) for channel in channels}
 
     async def tenants(self) -> int:
@@ -103,24 +100,22 @@ class Budgets:
         return payers_in_turn(payers, spent)[:MOST_TRIED]
 
     async def spent(self, kind: str, period: datetime, *, owners: Collection[str] | None = None) -> dict[str, int]:
-        statement = text(
+        statement = (
             "SELECT owner, spent FROM budget_spending WHERE period = :period AND kind = :kind"
             " AND (CAST(:owners AS text[]) IS NULL OR owner = ANY(:owners))"
         )
         values = {"period": period, "kind": kind, "owners": None if owners is None else list(owners)}
-        async with self._database.connect() as connection:
-            return {row.owner: row.spent for row in await connection.execute(statement, values)}
+        return {row.owner: row.spent for row in await self._rows(statement, values)}
 
     async def by_tenant(self, day: datetime) -> dict[str, dict[str, int]]:
         """What each tenant has spent, by its name and by kind."""
-        statement = text(
+        statement = (
             "SELECT t.name, b.kind, b.spent FROM budget_spending b JOIN tenants t ON CAST(t.id AS text) = b.owner"
             " WHERE b.period = :day ORDER BY t.name, b.kind"
         )
         found: dict[str, dict[str, int]] = {}
-        async with self._database.connect() as connection:
-            for name, kind, spent in await connection.execute(statement, {"day": day}):
-                found.setdefault(name, {})[kind] = spent
+        for name, kind, spent in await self._rows(statement, {"day": day}):
+            found.setdefault(name, {})[kind] = spent
         return found
 
     async def standing(self, claim: Claim, now: datetime) -> Standing:
@@ -187,25 +182,20 @@ ON CONFLICT (tenant_id, day, ability, provider, model) DO UPDATE SET calls = u.c
 """
 
 
-class ModelResults:
+class ModelResults(Store):
     """The table `model_results`: a cache that every process shares."""
 
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
-
     async def get(self, key: str) -> bytes | None:
-        statement = text("SELECT data FROM model_results WHERE key = :key")
-        async with self._database.connect() as connection:
-            found = (await connection.execute(statement, {"key": key})).scalar_one_or_none()
+        statement = "SELECT data FROM model_results WHERE key = :key"
+        found = await self._value(statement, {"key": key})
         return None if found is None else bytes(found)
 
     async def put(self, key: str, data: bytes) -> None:
-        statement = text(
+        statement = (
             "INSERT INTO model_results (key, data) VALUES (:key, :data)"
             " ON CONFLICT (key) DO UPDATE SET data = excluded.data, created_at = now()"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"key": key, "data": data})
+        await self._run(statement, {"key": key, "data": data})
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +224,11 @@ class UsedOnDay:
     cost: float
 
 
-class ModelUsage:
+class ModelUsage(Store):
     """The table `model_usage`."""
 
     def __init__(self, database: AsyncEngine, clock: Callable[[], datetime]) -> None:
-        self._database = database
+        super().__init__(database)
         self._clock = clock
 
     async def add(self, tenant_id: UUID, ability: str, identity: Identity, usage: Usage, *, calls: int = 1) -> None:
@@ -250,24 +240,21 @@ class ModelUsage:
         values |= {"provider": identity.provider, "model": identity.model}
         values |= {"tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out}
         values |= {"cost": usage.cost, "latency": usage.latency_ms}
-        async with self._database.begin() as connection:
-            await connection.execute(text(_USE), values)
+        await self._run(_USE, values)
 
     async def since(self, tenant_id: UUID, moment: datetime) -> list[Used]:
-        statement = text(
+        statement = (
             "SELECT ability, provider, model, sum(calls)::bigint, sum(tokens_in + tokens_out)::bigint, sum(cost),"
             " sum(latency_ms) FROM model_usage WHERE tenant_id = :tenant AND day >= :since"
             " GROUP BY ability, provider, model ORDER BY ability, provider, model"
         )
-        async with self._database.connect() as connection:
-            return [Used(*row) for row in await connection.execute(statement, {"tenant": tenant_id, "since": moment})]
+        return [Used(*row) for row in await self._rows(statement, {"tenant": tenant_id, "since": moment})]
 
     async def by_day(self, since: datetime) -> list[UsedOnDay]:
         """Of the whole installation, the newest day first."""
-        statement = text(
+        statement = (
             "SELECT day, ability, provider, model, sum(calls)::bigint, sum(tokens_in + tokens_out)::bigint, sum(cost)"
             " FROM model_usage WHERE day >= :since"
             " GROUP BY day, ability, provider, model ORDER BY day DESC, ability, provider, model"
         )
-        async with self._database.connect() as connection:
-            return [UsedOnDay(*row) for row in await connection.execute(statement, {"since": since})]
+        return [UsedOnDay(*row) for row in await self._rows(statement, {"since": since})]

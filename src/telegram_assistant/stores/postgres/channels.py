@@ -9,13 +9,13 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, TextClause, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.stores.postgres.accounts import readable
-from telegram_assistant.stores.postgres.database import after_deadlock
+from telegram_assistant.stores.postgres.database import Store, after_deadlock
 from telegram_assistant.stores.postgres.posts import times_in, to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
@@ -151,31 +151,23 @@ def in_order(changes: str, wanted: str) -> str:
     )
 
 
-class Channels:
+class Channels(Store):
     """The channels of the system: no tenant's filter here, capture works for all."""
 
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
-
     async def get(self, channel_id: int) -> Channel | None:
-        async with self._database.connect() as connection:
-            row = (
-                await connection.execute(text(f"SELECT {COLUMNS} FROM channels WHERE id = :id"), {"id": channel_id})
-            ).first()
+        row = await self._row(f"SELECT {COLUMNS} FROM channels WHERE id = :id", {"id": channel_id})
         return None if row is None else channel_of(row)
 
     async def by_username(self, username: str) -> Channel | None:
-        statement = text(f"SELECT {COLUMNS} FROM channels WHERE lower(username) = :name")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"name": username.lower()})).first()
+        statement = f"SELECT {COLUMNS} FROM channels WHERE lower(username) = :name"
+        row = await self._row(statement, {"name": username.lower()})
         return None if row is None else channel_of(row)
 
     async def all(self) -> list[Channel]:
-        statement = text(
+        statement = (
             f"SELECT {COLUMNS} FROM channels WHERE status NOT IN ('removed', 'linked') ORDER BY priority DESC, title"
         )
-        async with self._database.connect() as connection:
-            return [channel_of(row) for row in await connection.execute(statement)]
+        return [channel_of(row) for row in await self._rows(statement)]
 
     @after_deadlock
     async def plan(self, now: datetime, *, every: bool = True) -> int:
@@ -193,18 +185,14 @@ class Channels:
     @after_deadlock
     async def visit_by(self, now: datetime, at: datetime, channel_id: int) -> None:
         """Visit this channel then, if not sooner."""
-        statement = text(
-            f"UPDATE channels SET next_visit_at = {BY_THEN} WHERE id = :id AND status IN ('active', 'dead')"
-        )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"now": now, "at": at, "id": channel_id})
+        statement = f"UPDATE channels SET next_visit_at = {BY_THEN} WHERE id = :id AND status IN ('active', 'dead')"
+        await self._run(statement, {"now": now, "at": at, "id": channel_id})
 
     @after_deadlock
     async def make_due(self, now: datetime, channel_id: int | None = None) -> bool:
         """Visit this channel (a dead one too), or all that are active, at once."""
-        statement = text(in_order("next_visit_at = :now", THIS_OR_ALL))
-        async with self._database.begin() as connection:
-            return bool((await connection.execute(statement, {"now": now, "id": channel_id})).rowcount)
+        statement = in_order("next_visit_at = :now", THIS_OR_ALL)
+        return bool(await self._run(statement, {"now": now, "id": channel_id}))
 
     @after_deadlock
     async def look_again(
@@ -221,11 +209,10 @@ class Channels:
         """
         changes = f"next_visit_at = {BY_THEN}, refreshed = refreshed - CAST(:windows AS text[])"
         wanted = f"{THIS_OR_ALL} AND (CAST(:account AS text) IS NULL OR jsonb_exists(access_hash, :account))"
-        statement = text(in_order(changes, wanted))
+        statement = in_order(changes, wanted)
         windows = [*covered_by(RECENT), CHANGES]
         values = {"now": now, "at": at or now, "id": channel_id, "account": account, "windows": windows}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     @after_deadlock
     async def lease(
@@ -234,7 +221,7 @@ class Channels:
         """Take channels that are due, free, and in our reach: the important first, then those that wait longest."""
         condition, able = readable(reach, late="channels.next_visit_at < :late")
         # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
-        statement = text(
+        statement = (
             "WITH due AS MATERIALIZED (SELECT id FROM channels WHERE status IN ('active', 'dead')"
             f" AND next_visit_at <= :now AND (leased_until IS NULL OR leased_until < :now) AND {condition}"
             " ORDER BY priority DESC, next_visit_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
@@ -244,23 +231,19 @@ class Channels:
         values = {"owner": owner, "until": now + ttl, "now": now, "limit": limit, **able}
         if reach is not None:
             values["late"] = now - LATE
-        async with self._database.begin() as connection:
-            return [channel_of(row) for row in await connection.execute(statement, values)]
+        return [channel_of(row) for row in await self._rows(statement, values)]
 
     @after_deadlock
     async def renew(self, channel_id: int, owner: str, *, now: datetime, ttl: timedelta) -> bool:
         """False when the lease was lost: somebody else may be reading the channel by now."""
-        statement = text("UPDATE channels SET leased_until = :until WHERE id = :id AND leased_by = :owner")
-        async with self._database.begin() as connection:
-            result = await connection.execute(statement, {"id": channel_id, "owner": owner, "until": now + ttl})
-        return bool(result.rowcount)
+        statement = "UPDATE channels SET leased_until = :until WHERE id = :id AND leased_by = :owner"
+        return bool(await self._run(statement, {"id": channel_id, "owner": owner, "until": now + ttl}))
 
     @after_deadlock
     async def hand_back_all(self, owner: str) -> None:
         """What an earlier run of ours held and could not give back, because the database was away."""
-        statement = text("UPDATE channels SET leased_by = NULL, leased_until = NULL WHERE leased_by = :owner")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"owner": owner})
+        statement = "UPDATE channels SET leased_by = NULL, leased_until = NULL WHERE leased_by = :owner"
+        await self._run(statement, {"owner": owner})
 
     async def hand_back(self, channel_id: int, owner: str, *, next_visit_at: datetime | None) -> None:
         """Give a lease back without a verdict: we are stopping, or an account must wait."""
@@ -307,12 +290,11 @@ class Channels:
 
     @after_deadlock
     async def _finish(self, channel_id: int, owner: str, changes: str, values: Mapping[str, object]) -> None:
-        statement = text(
+        statement = (
             f"UPDATE channels SET leased_by = NULL, leased_until = NULL, {changes}"
             " WHERE id = :id AND leased_by = :owner"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "owner": owner, **values})
+        await self._run(statement, {"id": channel_id, "owner": owner, **values})
 
     async def outcome(self, now: datetime, *, shown: int) -> Outcome:
         """By indexes: what is overdue or fails is few rows of many, unless everything is wrong."""
@@ -358,26 +340,24 @@ class Channels:
 
     async def newest_posts(self) -> list[Quiet]:
         """Every active channel that has ever posted."""
-        statement = text(
+        statement = (
             "SELECT id, coalesce('@' || username, title), timezone, last_post_at, last_success_at, last_error_at"
             " FROM channels WHERE status = 'active' AND last_post_at IS NOT NULL ORDER BY id"
         )
-        async with self._database.connect() as connection:
-            return [Quiet(*row) for row in await connection.execute(statement)]
+        return [Quiet(*row) for row in await self._rows(statement)]
 
     async def standings(self, *, largest: int | None = None) -> list[Standing]:
         """All channels in one statement, or those with the most posts; PostgreSQL counts the ranges."""
         chosen = "ORDER BY captured DESC, id LIMIT :largest" if largest is not None else "ORDER BY id"
-        statement = text(
+        statement = (
             "SELECT id, coalesce('@' || username, title), status, captured, asked.stop - asked.start, coalesce((SELECT"
             " sum(upper(r) - lower(r)) FROM unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r"
             "), 0)::bigint, coalesce((SELECT upper(r) - 1 FROM unnest(coverage) AS r WHERE r @> asked.start LIMIT 1),"
             f" asked.start - 1), last_post_at, last_success_at, last_error FROM (SELECT * FROM channels WHERE {SHOWN}"
             f" {chosen}) AS channels, {ASKED}"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {} if largest is None else {"largest": largest})
-            return [Standing(*row) for row in rows]
+        rows = await self._rows(statement, {} if largest is None else {"largest": largest})
+        return [Standing(*row) for row in rows]
 
     async def totals(self) -> Totals:
         """What `standings` says of every channel, combined by PostgreSQL. Ranges are counted only where some lack."""
@@ -398,17 +378,13 @@ class Channels:
 
     async def counts(self) -> dict[str, int]:
         """How many channels there are of each status."""
-        statement = text(f"SELECT status, count(*) FROM channels WHERE {SHOWN} GROUP BY status")
-        async with self._database.connect() as connection:
-            return {row[0]: row[1] for row in await connection.execute(statement)}
+        statement = f"SELECT status, count(*) FROM channels WHERE {SHOWN} GROUP BY status"
+        return {row[0]: row[1] for row in await self._rows(statement)}
 
     async def last_successes(self, channel_ids: Collection[int]) -> dict[int, datetime]:
         """When each of these was last visited with success, if ever."""
-        statement = text(
-            "SELECT id, last_success_at FROM channels WHERE id = ANY(:ids) AND last_success_at IS NOT NULL"
-        )
-        async with self._database.connect() as connection:
-            return {row[0]: row[1] for row in await connection.execute(statement, {"ids": list(channel_ids)})}
+        statement = "SELECT id, last_success_at FROM channels WHERE id = ANY(:ids) AND last_success_at IS NOT NULL"
+        return {row[0]: row[1] for row in await self._rows(statement, {"ids": list(channel_ids)})}
 
     async def ids_after(self, channel_id: int, *, limit: int) -> list[int]:
         """The next channels by id, for work that goes round by turns."""
@@ -421,7 +397,7 @@ class Channels:
     ) -> list[Channel]:
         """Channels whose history was asked for, or of whose requested ids some below the cursor are unknown."""
         condition, able = readable(reach)
-        statement = text(
+        statement = (
             f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND NOT id = ANY(:without) AND {condition}"
             " AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
             " OR (requested_from <= cursor_id AND NOT coverage @> int8range(requested_from, cursor_id + 1)"
@@ -431,9 +407,8 @@ class Channels:
             " @> int8range(requested_from, cursor_id + 1)))"
             " ORDER BY priority DESC, id LIMIT :limit"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"limit": limit, "without": list(without), **able})
-            return [channel_of(row) for row in rows]
+        rows = await self._rows(statement, {"limit": limit, "without": list(without), **able})
+        return [channel_of(row) for row in rows]
 
     async def ledger(self, channel_id: int) -> LedgerState:
         statement = text(
@@ -447,20 +422,18 @@ class Channels:
 
     async def last_id_before(self, channel_id: int, moment: datetime, *, up_to: int) -> int:
         """The newest stored post older than `moment`, of the ids up to one; 0 when there is none."""
-        statement = text(
+        statement = (
             "SELECT max(message_id) FROM posts WHERE channel_id = :id AND posted_at < :moment AND message_id <= :up_to"
         )
         values = {"id": channel_id, "moment": moment, "up_to": up_to}
-        async with self._database.connect() as connection:
-            return int((await connection.execute(statement, values)).scalar() or 0)
+        return int(await self._value(statement, values) or 0)
 
     async def set_status(self, channel_id: int, status: str, *, next_visit_at: datetime | None = None) -> None:
-        statement = text(
+        statement = (
             "UPDATE channels SET status = :status, failures = 0, last_error = NULL, next_visit_at = :next"
             " WHERE id = :id"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "status": status, "next": next_visit_at})
+        await self._run(statement, {"id": channel_id, "status": status, "next": next_visit_at})
 
     @after_deadlock
     async def rename(self, channel_id: int, title: str, username: str | None, *, protected: bool = False) -> None:
@@ -478,20 +451,15 @@ class Channels:
 
     async def ask_history(self, channel_id: int, since: datetime | None) -> None:
         """Somebody wants the history from this moment on (None: all of it). Whoever reads next asks Telegram."""
-        statement = text("UPDATE channels SET history_from = least(history_from, :since) WHERE id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "since": since or BEFORE_TELEGRAM})
+        statement = "UPDATE channels SET history_from = least(history_from, :since) WHERE id = :id"
+        await self._run(statement, {"id": channel_id, "since": since or BEFORE_TELEGRAM})
 
     async def begin(self, channel_id: int, message_id: int) -> None:
         """The first visit: ask for the history from this id on; the cursor starts right below it."""
-        statement = text(f"UPDATE channels SET {ASK_FROM}, cursor_id = greatest(cursor_id, :first - 1) WHERE id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "first": message_id})
+        statement = f"UPDATE channels SET {ASK_FROM}, cursor_id = greatest(cursor_id, :first - 1) WHERE id = :id"
+        await self._run(statement, {"id": channel_id, "first": message_id})
 
     async def request_from(self, channel_id: int, message_id: int, *, answers: datetime) -> None:
         """Ask for the history from this id on, which is what `answers` asked for. Who asked for more since stays."""
-        statement = text(
-            f"UPDATE channels SET {ASK_FROM}, history_from = nullif(history_from, :answers) WHERE id = :id"
-        )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "first": message_id, "answers": answers})
+        statement = f"UPDATE channels SET {ASK_FROM}, history_from = nullif(history_from, :answers) WHERE id = :id"
+        await self._run(statement, {"id": channel_id, "first": message_id, "answers": answers})

@@ -8,11 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.stores.postgres.accounts import readable
 from telegram_assistant.stores.postgres.channels import COLUMNS, Channel, channel_of
+from telegram_assistant.stores.postgres.database import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +24,27 @@ class Thread:
     after_id: int  # the newest stored comment, an id of the discussion group
 
 
-class Comments:
+class Comments(Store):
     """The store of comment threads; comments themselves are posts of the discussion group."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def channels(self, reach: Reach | None = None) -> list[Channel]:
         condition, able = readable(reach)
-        statement = text(
+        statement = (
             f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND read_comments AND {condition} ORDER BY id"
         )
-        async with self._database.connect() as connection:
-            return [channel_of(row) for row in await connection.execute(statement, able)]
+        return [channel_of(row) for row in await self._rows(statement, able)]
 
     async def waiting(self, channel_id: int, *, since: datetime, limit: int) -> list[Thread]:
         """Recent posts whose counter says that there is more, the newest first."""
-        statement = text(
+        statement = (
             "SELECT p.id, p.message_id, coalesce(known.newest, 0) FROM posts p LEFT JOIN LATERAL ("
             "SELECT count(*) AS held, max(c.message_id) AS newest FROM post_comments m"
             " JOIN posts c ON c.id = m.comment_id WHERE m.post_id = p.id) AS known ON true"
             " WHERE p.channel_id = :channel AND p.posted_at >= :since AND p.deleted_at IS NULL"
             " AND p.replies > known.held ORDER BY p.message_id DESC LIMIT :limit"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"channel": channel_id, "since": since, "limit": limit})
-            return [Thread(*row) for row in rows]
+        rows = await self._rows(statement, {"channel": channel_id, "since": since, "limit": limit})
+        return [Thread(*row) for row in rows]
 
     async def add_group(self, group_id: int, of: Channel) -> None:
         """The discussion group as a place for comments: not visited by itself, and of the channel's tenant."""
@@ -65,14 +60,12 @@ class Comments:
             )
 
     async def relate(self, post_id: UUID, comment_ids: Collection[UUID]) -> None:
-        statement = text(
+        statement = (
             "INSERT INTO post_comments (comment_id, post_id) SELECT unnest(CAST(:comments AS uuid[])), :post"
             " ON CONFLICT DO NOTHING"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"comments": list(comment_ids), "post": post_id})
+        await self._run(statement, {"comments": list(comment_ids), "post": post_id})
 
     async def switch(self, channel_id: int, *, on: bool) -> None:
-        statement = text("UPDATE channels SET read_comments = :on WHERE id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": channel_id, "on": on})
+        statement = "UPDATE channels SET read_comments = :on WHERE id = :id"
+        await self._run(statement, {"id": channel_id, "on": on})

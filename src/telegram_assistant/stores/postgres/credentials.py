@@ -9,10 +9,10 @@ from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.access import SYSTEM_TENANT, Role
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store
 
 USE_NOTED_EVERY = timedelta(minutes=1)  # not a write for each request
 
@@ -71,23 +71,18 @@ def _key(*row: Any) -> ApiKey:
     return replace(key, role=Role(key.role))
 
 
-class Keys:
+class Keys(Store):
     """The table `api_keys`."""
 
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
-
     async def holder(self, prefix: str, *, now: datetime) -> KeyHolder | None:
-        async with self._database.connect() as connection:
-            row = (await connection.execute(text(_OF_KEY), {"prefix": prefix, "now": now})).first()
+        row = await self._row(_OF_KEY, {"prefix": prefix, "now": now})
         return None if row is None else _key_holder(*row)
 
     async def used(self, holder: KeyHolder, *, now: datetime) -> None:
         if holder.last_used_at is not None and now - holder.last_used_at < USE_NOTED_EVERY:
             return
-        statement = text("UPDATE api_keys SET last_used_at = :now WHERE id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": holder.key_id, "now": now})
+        statement = "UPDATE api_keys SET last_used_at = :now WHERE id = :id"
+        await self._run(statement, {"id": holder.key_id, "now": now})
 
     async def add(
         self,
@@ -113,33 +108,29 @@ class Keys:
         self, tenant_id: UUID, user_id: UUID | None, *, limit: int, after: UUID | None = None
     ) -> list[ApiKey]:
         """Of one user, or of the whole tenant; newest first, revoked ones too."""
-        statement = text(
+        statement = (
             f"SELECT {_KEY} WHERE (CAST(:user AS uuid) IS NULL OR k.user_id = :user) AND (CAST(:after AS uuid) IS NULL"
             " OR (k.created_at, k.id) < (SELECT a.created_at, a.id FROM api_keys a WHERE a.id = :after))"
             " ORDER BY k.created_at DESC, k.id DESC LIMIT :limit"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"user": user_id, "limit": limit, "after": after})
-            return [_key(*row) for row in rows]
+        rows = await self._rows(statement, {"user": user_id, "limit": limit, "after": after}, tenant=tenant_id)
+        return [_key(*row) for row in rows]
 
     async def get(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None:
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(text(f"SELECT {_KEY} WHERE k.id = :id"), {"id": key_id})).first()
+        row = await self._row(f"SELECT {_KEY} WHERE k.id = :id", {"id": key_id}, tenant=tenant_id)
         return None if row is None else _key(*row)
 
     async def count(self, tenant_id: UUID, user_id: UUID) -> int:
         """Those that are not revoked."""
-        statement = text("SELECT count(*) FROM api_keys WHERE user_id = :user AND revoked_at IS NULL")
-        async with as_tenant(self._database, tenant_id) as connection:
-            return int((await connection.execute(statement, {"user": user_id})).scalar_one())
+        statement = "SELECT count(*) FROM api_keys WHERE user_id = :user AND revoked_at IS NULL"
+        return int(await self._value(statement, {"user": user_id}, tenant=tenant_id))
 
     async def revoke(self, tenant_id: UUID, key_id: UUID, *, now: datetime) -> None:
         """The first time counts."""
-        statement = text(
+        statement = (
             "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND tenant_id = :tenant AND revoked_at IS NULL"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": key_id, "tenant": tenant_id, "now": now})
+        await self._run(statement, {"id": key_id, "tenant": tenant_id, "now": now})
 
 
 LASTS = timedelta(days=14)  # since it was last used
@@ -202,23 +193,18 @@ WHERE {_OPEN_LINK} AND u.id = l.user_id AND NOT u.disabled RETURNING u.id, u.ten
 """
 
 
-class Sessions:
+class Sessions(Store):
     """The table `sessions`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def holder(self, sha256: str, *, now: datetime) -> Holder | None:
         """And the session lasts on from now."""
-        async with self._database.connect() as connection:
-            row = (await connection.execute(text(_OF_SESSION), {"sha256": sha256, "now": now})).first()
+        row = await self._row(_OF_SESSION, {"sha256": sha256, "now": now})
         if row is None:
             return None
         holder = _session_holder(*row)
         if now - holder.last_seen_at >= SEEN_NOTED_EVERY:
-            statement = text("UPDATE sessions SET last_seen_at = :now, expires_at = :until WHERE id = :id")
-            async with self._database.begin() as connection:
-                await connection.execute(statement, {"id": holder.session_id, "now": now, "until": now + LASTS})
+            statement = "UPDATE sessions SET last_seen_at = :now, expires_at = :until WHERE id = :id"
+            await self._run(statement, {"id": holder.session_id, "now": now, "until": now + LASTS})
         return holder
 
     async def begin(self, tenant_id: UUID, user_id: UUID, session: NewSession) -> None:
@@ -227,22 +213,17 @@ class Sessions:
 
     async def end(self, sha256: str) -> UUID | None:
         """Whose it was."""
-        statement = text("DELETE FROM sessions WHERE sha256 = :sha256 RETURNING user_id")
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"sha256": sha256})).scalar_one_or_none()
+        statement = "DELETE FROM sessions WHERE sha256 = :sha256 RETURNING user_id"
+        user_id: UUID | None = await self._value(statement, {"sha256": sha256})
+        return user_id
 
     async def end_all(self, tenant_id: UUID, user_id: UUID) -> int:
-        statement = text("DELETE FROM sessions WHERE user_id = :user AND tenant_id = :tenant")
-        async with self._database.begin() as connection:
-            result = await connection.execute(statement, {"user": user_id, "tenant": tenant_id})
-        return int(result.rowcount)
+        statement = "DELETE FROM sessions WHERE user_id = :user AND tenant_id = :tenant"
+        return await self._run(statement, {"user": user_id, "tenant": tenant_id})
 
 
-class Links:
+class Links(Store):
     """The table `one_time_links`, and what using one does."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def add(self, tenant_id: UUID, user_id: UUID, *, sha256: str, purpose: str, expires: datetime) -> None:
         """In place of those that the user has."""
@@ -268,8 +249,7 @@ class Links:
         return True
 
     async def open(self, sha256: str, *, now: datetime) -> Link | None:
-        async with self._database.connect() as connection:
-            row = (await connection.execute(text(_LINK), {"sha256": sha256, "now": now})).first()
+        row = await self._row(_LINK, {"sha256": sha256, "now": now})
         return None if row is None else Link(*row)
 
     async def use(self, sha256: str, *, login: str | None, password_hash: str, session: NewSession) -> bool | None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
 from random import uniform
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 from uuid import UUID, uuid4
 
 import asyncpg
 import msgspec
-from sqlalchemy import event, text
+from sqlalchemy import Row, TextClause, event, text
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -30,6 +30,9 @@ PAUSE_SECONDS = 0.1
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Statement: TypeAlias = str | TextClause
+Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+Found: TypeAlias = "Row[*tuple[Any, ...]]"
 
 log = get_logger(__name__)
 
@@ -85,6 +88,37 @@ async def as_tenant(engine: AsyncEngine, tenant_id: UUID) -> AsyncIterator[Async
         await connection.execute(text(f"SET LOCAL ROLE {TENANT_ROLE}"))
         await connection.execute(text("SELECT set_config('app.tenant_id', :id, true)"), {"id": str(tenant_id)})
         yield connection
+
+
+class Store:
+    """Tables of one database. Each of these calls is a transaction: of the system, or of a tenant and what it sees."""
+
+    def __init__(self, database: AsyncEngine) -> None:
+        self._database = database
+
+    async def _rows(
+        self, statement: Statement, values: Values = None, *, tenant: UUID | None = None
+    ) -> Sequence[Found]:
+        async with self._database.begin() if tenant is None else as_tenant(self._database, tenant) as connection:
+            return (await connection.execute(_as_clause(statement), values)).all()
+
+    async def _row(self, statement: Statement, values: Values = None, *, tenant: UUID | None = None) -> Found | None:
+        """The first, if there is any."""
+        return next(iter(await self._rows(statement, values, tenant=tenant)), None)
+
+    async def _value(self, statement: Statement, values: Values = None, *, tenant: UUID | None = None) -> Any:
+        """The first column of the first row, if there is any."""
+        row = await self._row(statement, values, tenant=tenant)
+        return None if row is None else row[0]
+
+    async def _run(self, statement: Statement, values: Values = None, *, tenant: UUID | None = None) -> int:
+        """How many rows it changed."""
+        async with self._database.begin() if tenant is None else as_tenant(self._database, tenant) as connection:
+            return (await connection.execute(_as_clause(statement), values)).rowcount
+
+
+def _as_clause(statement: Statement) -> TextClause:
+    return text(statement) if isinstance(statement, str) else statement
 
 
 @asynccontextmanager

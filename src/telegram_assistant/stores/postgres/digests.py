@@ -10,7 +10,6 @@ from uuid import UUID
 
 import msgspec
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.digests import (
     MOST_DIGESTS,
@@ -27,7 +26,7 @@ from telegram_assistant.domain.digests import (
 from telegram_assistant.domain.post import post_url
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tenant
 
 _WHEN = ("frequency", "weekday", "day", "minute", "zone")
 _WISH = ("name", "topics", "channels", *_WHEN, "language", "most", "deliveries", "enabled")
@@ -47,17 +46,13 @@ class Reader:
     disabled: bool
 
 
-class Digests:
+class Digests(Store):
     """The table `digests`. Tenants may read it and nothing else: it is written here, for one user at a time."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[Digest]:
         """The oldest first."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(f"{_MINE} ORDER BY d.created_at, d.id"), {"user": user_id})
-            return [digest_of(row) for row in rows]
+        rows = await self._rows(f"{_MINE} ORDER BY d.created_at, d.id", {"user": user_id}, tenant=tenant_id)
+        return [digest_of(row) for row in rows]
 
     async def get(self, tenant_id: UUID, user_id: UUID, digest_id: UUID) -> Digest | None:
         async with as_tenant(self._database, tenant_id) as connection:
@@ -67,15 +62,13 @@ class Digests:
 
     async def any(self, digest_id: UUID) -> Digest | None:
         """Whosever it is: for the feed, whose address is the credential, and for sending."""
-        statement = text(f"SELECT {COLUMNS}, d.created_at FROM digests d WHERE d.id = :id")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"id": digest_id})).one_or_none()
+        statement = f"SELECT {COLUMNS}, d.created_at FROM digests d WHERE d.id = :id"
+        row = await self._row(statement, {"id": digest_id})
         return None if row is None else digest_of(row)
 
     async def reader(self, digest: Digest) -> Reader | None:
-        statement = text("SELECT name, email, telegram_user_id, disabled FROM users WHERE id = :id")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"id": digest.user_id})).one_or_none()
+        statement = "SELECT name, email, telegram_user_id, disabled FROM users WHERE id = :id"
+        row = await self._row(statement, {"id": digest.user_id})
         return None if row is None else Reader(*row)
 
     async def add(self, tenant_id: UUID, user_id: UUID, wish: Wish, *, next_at: datetime) -> UUID:
@@ -114,12 +107,11 @@ class Digests:
 
     async def due(self, now: datetime, *, limit: int) -> list[Digest]:
         """Of all tenants, those that wait longest first."""
-        statement = text(
+        statement = (
             f"SELECT {COLUMNS}, d.created_at FROM digests d JOIN users u ON u.id = d.user_id"
             " WHERE d.enabled AND d.next_at <= :now AND NOT u.disabled ORDER BY d.next_at, d.id LIMIT :limit"
         )
-        async with self._database.connect() as connection:
-            return [digest_of(row) for row in await connection.execute(statement, {"now": now, "limit": limit})]
+        return [digest_of(row) for row in await self._rows(statement, {"now": now, "limit": limit})]
 
     async def give_up(self, digest: Digest, trouble: str) -> None:
         """It cannot be made any more until its owner changes it."""
@@ -129,8 +121,7 @@ class Digests:
 
     async def _write(self, statement: str, digest: Digest, **values: Any) -> None:
         own = {"id": digest.id, "tenant": digest.tenant_id, "user": digest.user_id}
-        async with self._database.begin() as connection:
-            await connection.execute(text(statement), {**values, **own})
+        await self._run(statement, {**values, **own})
 
 
 def digest_of(row: Row[Any]) -> Digest:
@@ -211,11 +202,8 @@ class Sending:
     error: str
 
 
-class DigestIssues:
+class DigestIssues(Store):
     """The tables `digest_issues` and `digest_deliveries`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def plan(
         self, digest: Digest, slot: datetime, *, since: datetime, earliest: datetime, next_at: datetime
@@ -231,15 +219,13 @@ class DigestIssues:
 
     async def take(self, now: datetime, *, lease: timedelta) -> Issue | None:
         """One that has to be built. Who dies over it gives it to the next after the lease."""
-        async with self._database.begin() as connection:
-            row = (await connection.execute(text(_TAKE), {"now": now, "until": now + lease})).one_or_none()
+        row = await self._row(_TAKE, {"now": now, "until": now + lease})
         return None if row is None else issue_of(row)
 
     async def put_off(self, issue: Issue, error: str, try_at: datetime) -> None:
-        statement = text("UPDATE digest_issues SET error = :error, try_at = :at WHERE id = :id AND state = 'due'")
+        statement = "UPDATE digest_issues SET error = :error, try_at = :at WHERE id = :id AND state = 'due'"
         values = {"id": issue.id, "error": clean_text(error)[:LONGEST_ERROR], "at": try_at}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def built(self, issue: Issue, content: Content, *, now: datetime, send: Sequence[str]) -> bool:
         """Store it, and what has to be sent, together; False: somebody was quicker."""
@@ -264,43 +250,39 @@ class DigestIssues:
     ) -> list[Issue]:
         """Built ones, the newest first."""
         older = "" if before is None else " AND i.scheduled_for < :before"
-        statement = text(
+        statement = (
             f"SELECT {_COLUMNS} FROM digest_issues i WHERE i.digest_id = :id AND i.state = 'built'{older}"
             " ORDER BY i.scheduled_for DESC LIMIT :limit"
         )
         values: dict[str, Any] = {"id": digest_id, "limit": limit}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, values | ({} if before is None else {"before": before}))
-            return [issue_of(row) for row in rows]
+        rows = await self._rows(statement, values | ({} if before is None else {"before": before}), tenant=tenant_id)
+        return [issue_of(row) for row in rows]
 
     async def waiting(self, tenant_id: UUID, digest_id: UUID) -> list[Issue]:
         """Those that are due and not built yet."""
-        statement = text(
+        statement = (
             f"SELECT {_COLUMNS} FROM digest_issues i WHERE i.digest_id = :id AND i.state = 'due'"
             " ORDER BY i.scheduled_for"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [issue_of(row) for row in await connection.execute(statement, {"id": digest_id})]
+        return [issue_of(row) for row in await self._rows(statement, {"id": digest_id}, tenant=tenant_id)]
 
     async def get(self, tenant_id: UUID, digest_id: UUID, issue_id: UUID) -> Issue | None:
         """A built one."""
-        statement = text(
+        statement = (
             f"SELECT {_COLUMNS} FROM digest_issues i WHERE i.id = :id AND i.digest_id = :digest AND i.state = 'built'"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(statement, {"id": issue_id, "digest": digest_id})).one_or_none()
+        row = await self._row(statement, {"id": issue_id, "digest": digest_id}, tenant=tenant_id)
         return None if row is None else issue_of(row)
 
     async def told(self, tenant_id: UUID, digest_id: UUID, *, since: datetime) -> set[UUID]:
         """Posts of stories that issues since then have told."""
-        statement = text(
+        statement = (
             "SELECT DISTINCT p.id FROM digest_issues i, jsonb_array_elements(i.content->'stories') s,"
             " jsonb_array_elements_text(s->'posts') AS p(id)"
             " WHERE i.digest_id = :id AND i.state = 'built' AND i.scheduled_for >= :since"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"id": digest_id, "since": since})
-            return {UUID(row.id) for row in rows}
+        rows = await self._rows(statement, {"id": digest_id, "since": since}, tenant=tenant_id)
+        return {UUID(row.id) for row in rows}
 
     async def sendings(self, tenant_id: UUID, issue_ids: Sequence[UUID]) -> list[Sending]:
         statement = text(
@@ -313,15 +295,14 @@ class DigestIssues:
 
     async def to_send(self, now: datetime, kinds: Sequence[str], *, limit: int) -> list[tuple[Sending, Issue]]:
         """Of all tenants, those that wait longest first."""
-        statement = text(
+        statement = (
             "SELECT s.issue_id, s.kind, s.state, s.attempts AS tries, s.due_at, s.delivered_at, s.error AS why,"
             f" {_COLUMNS} FROM digest_deliveries s JOIN digest_issues i ON i.id = s.issue_id"
             " WHERE s.state = 'waiting' AND s.due_at <= :now AND s.kind = ANY(:kinds)"
             " ORDER BY s.due_at, s.issue_id LIMIT :limit"
         )
         values = {"now": now, "kinds": list(kinds), "limit": limit}
-        async with self._database.connect() as connection:
-            return [(_sending(row), issue_of(row)) for row in await connection.execute(statement, values)]
+        return [(_sending(row), issue_of(row)) for row in await self._rows(statement, values)]
 
     async def sent(self, sending: Sending, now: datetime) -> None:
         await self._mark(sending, "state = 'delivered', delivered_at = :at, error = ''", at=now, error="")
@@ -332,21 +313,18 @@ class DigestIssues:
         await self._mark(sending, change, at=again_at, error=clean_text(error)[:LONGEST_ERROR])
 
     async def send_again(self, issue: Issue, now: datetime) -> bool:
-        statement = text(
+        statement = (
             "UPDATE digest_deliveries SET state = 'waiting', attempts = 0, due_at = :now, error = ''"
             " WHERE issue_id = :id AND tenant_id = :tenant AND state = 'dead'"
         )
-        async with self._database.begin() as connection:
-            done = await connection.execute(statement, {"id": issue.id, "tenant": issue.tenant_id, "now": now})
-        return bool(done.rowcount)
+        return bool(await self._run(statement, {"id": issue.id, "tenant": issue.tenant_id, "now": now}))
 
     async def _mark(self, sending: Sending, change: str, **values: Any) -> None:
-        statement = text(
+        statement = (
             f"UPDATE digest_deliveries SET {change}, attempts = attempts + 1 WHERE issue_id = :id AND kind = :kind"
         )
         used = {name: value for name, value in values.items() if f":{name}" in change}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": sending.issue_id, "kind": sending.kind, **used})
+        await self._run(statement, {"id": sending.issue_id, "kind": sending.kind, **used})
 
 
 def issue_of(row: Row[Any]) -> Issue:
@@ -428,58 +406,51 @@ class Standing:
     last_error: str
 
 
-class DigestPosts:
+class DigestPosts(Store):
     """Reads as a tenant. What it may not see is not there."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def standings(self, tenant_id: UUID) -> list[Standing]:
         """All channels of the tenant, without groups that are only read for comments."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [
-                Standing(
-                    channel_id=row.id,
-                    channel=row.title,
-                    status=row.status,
-                    unknown=row.unknown,
-                    last_success_at=row.last_success_at,
-                    failures=row.failures,
-                    last_error=row.last_error or "",
-                )
-                for row in await connection.execute(text(_STANDINGS))
-            ]
+        return [
+            Standing(
+                channel_id=row.id,
+                channel=row.title,
+                status=row.status,
+                unknown=row.unknown,
+                last_success_at=row.last_success_at,
+                failures=row.failures,
+                last_error=row.last_error or "",
+            )
+            for row in await self._rows(_STANDINGS, tenant=tenant_id)
+        ]
 
     async def count(self, tenant_id: UUID, channels: Sequence[int], since: datetime, until: datetime) -> int:
         values = {"channels": list(channels), "since": since, "until": until}
-        async with as_tenant(self._database, tenant_id) as connection:
-            return int((await connection.execute(text(_COUNT), values)).scalar_one())
+        return int(await self._value(_COUNT, values, tenant=tenant_id))
 
     async def facts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Facts]:
         """Of posts that are not deleted."""
         if not post_ids:
             return {}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_FACTS), {"ids": list(post_ids)})
-            return {row.id: _facts(row) for row in rows}
+        rows = await self._rows(_FACTS, {"ids": list(post_ids)}, tenant=tenant_id)
+        return {row.id: _facts(row) for row in rows}
 
     async def now(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, PostNow]:
         """Cited posts as they are, deleted ones too."""
         if not post_ids:
             return {}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_NOW), {"ids": list(post_ids)})
-            return {
-                row.id: PostNow(
-                    post_id=row.id,
-                    version=row.version,
-                    content_hash=row.content_hash,
-                    text=row.text,
-                    edited_at=row.edited_at,
-                    deleted_at=row.deleted_at,
-                )
-                for row in rows
-            }
+        rows = await self._rows(_NOW, {"ids": list(post_ids)}, tenant=tenant_id)
+        return {
+            row.id: PostNow(
+                post_id=row.id,
+                version=row.version,
+                content_hash=row.content_hash,
+                text=row.text,
+                edited_at=row.edited_at,
+                deleted_at=row.deleted_at,
+            )
+            for row in rows
+        }
 
 
 def _facts(row: Row[Any]) -> Facts:

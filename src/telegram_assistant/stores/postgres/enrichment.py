@@ -9,14 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.models import Identity, Seen
 from telegram_assistant.domain.pictures import Fingerprint, Known, bands, distance
 from telegram_assistant.domain.post import post_id
-from telegram_assistant.stores.postgres.database import as_jsonb, raw_transaction
+from telegram_assistant.stores.postgres.database import Store, as_jsonb, raw_transaction
 
 # Only what belongs to the words that the post has now; what a more knowing run found is not overwritten.
 _SAVE = """
@@ -43,11 +41,8 @@ class Enrichment:
     provider: str
 
 
-class Enrichments:
+class Enrichments(Store):
     """The table `post_enrichment`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def save(self, kind: str, found: Sequence[Enrichment]) -> set[UUID]:
         """The posts for which something changed."""
@@ -71,13 +66,12 @@ class Enrichments:
         return {row["post_id"] for row in changed}
 
     async def of(self, kind: str, post_ids: Sequence[UUID]) -> dict[UUID, Enrichment]:
-        statement = text(
+        statement = (
             "SELECT post_id, content_hash, data, provider FROM post_enrichment"
             " WHERE kind = :kind AND post_id = ANY(:ids)"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"kind": kind, "ids": list(post_ids)})
-            return {row.post_id: Enrichment(*row) for row in rows}
+        rows = await self._rows(statement, {"kind": kind, "ids": list(post_ids)})
+        return {row.post_id: Enrichment(*row) for row in rows}
 
 
 _READ = """
@@ -151,11 +145,8 @@ class StoredPost:
         return post_id(answered.get("channel_id") or self.channel_id, answered["message_id"])
 
 
-class StoredPosts:
+class StoredPosts(Store):
     """Reads posts for the stages."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, StoredPost]:
         """Those that are there; a post of a channel that was erased is not."""
@@ -215,44 +206,37 @@ ON CONFLICT (sha256) DO UPDATE SET identity = excluded.identity, fingerprint = e
 """
 
 
-class Pictures:
+class Pictures(Store):
     """The table `picture_results`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of(self, hashes: Sequence[str], identity: Identity | None = None) -> dict[str, Seen]:
         """Results by SHA-256; with `identity` only those of this model."""
-        statement = text(
+        statement = (
             "SELECT sha256, data::text AS data FROM picture_results WHERE sha256 = ANY(:hashes)"
             " AND (CAST(:identity AS text) IS NULL OR identity = :identity)"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(
-                statement, {"hashes": list(hashes), "identity": str(identity) if identity else None}
-            )
-            return {row.sha256: msgspec.json.decode(row.data, type=Seen) for row in rows}
+        rows = await self._rows(statement, {"hashes": list(hashes), "identity": str(identity) if identity else None})
+        return {row.sha256: msgspec.json.decode(row.data, type=Seen) for row in rows}
 
     async def near(self, fingerprint: Fingerprint, identity: Identity) -> list[Known]:
         """Pictures that may be this one, scaled or compressed anew, nearest first; the caller decides."""
         if fingerprint.plain:
             return []
-        statement = text(
+        statement = (
             "SELECT sha256, fingerprint::text AS fingerprint, data::text AS data FROM picture_results"
             " WHERE bands && CAST(:bands AS int[]) AND identity = :identity AND NOT shared"
             " ORDER BY created_at LIMIT :most"
         )
         values = {"bands": list(bands(fingerprint.phash)), "identity": str(identity), "most": MOST_CANDIDATES}
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, values)
-            found = [
-                Known(
-                    row.sha256,
-                    msgspec.json.decode(row.fingerprint, type=Fingerprint),
-                    msgspec.json.decode(row.data, type=Seen),
-                )
-                for row in rows
-            ]
+        rows = await self._rows(statement, values)
+        found = [
+            Known(
+                row.sha256,
+                msgspec.json.decode(row.fingerprint, type=Fingerprint),
+                msgspec.json.decode(row.data, type=Seen),
+            )
+            for row in rows
+        ]
         return sorted(found, key=lambda known: distance(known.fingerprint.phash, fingerprint.phash))
 
     async def put(
@@ -273,5 +257,4 @@ class Pictures:
             # SPEC 8 has it among the others; reading takes it from `usage`.
             "data": as_jsonb({**msgspec.to_builtins(seen), "tokens_used": seen.tokens_used}),
         }
-        async with self._database.begin() as connection:
-            await connection.execute(text(_PUT), values)
+        await self._run(_PUT, values)

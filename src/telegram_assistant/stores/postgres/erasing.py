@@ -10,7 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import CursorResult, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from telegram_assistant.stores.postgres.database import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,8 @@ WHERE jsonb_exists_any(access_hash, CAST(:accounts AS text[]))
 """
 
 
-class Erasing:
+class Erasing(Store):
     """Reads and deletes as the system, one tenant at a time."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def belongings(self, tenant_id: UUID) -> Belongings:
         async with self._database.connect() as connection:
@@ -163,15 +162,13 @@ class Erasing:
 
     async def kept_in(self, folder: str) -> list[tuple[str, str]]:
         """Files of others that stand under this key, because the same file came here first: hash and key."""
-        statement = text("SELECT sha256, storage_key FROM media_objects WHERE starts_with(storage_key, :folder)")
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"folder": folder})
-            return [(row.sha256, row.storage_key) for row in rows]
+        statement = "SELECT sha256, storage_key FROM media_objects WHERE starts_with(storage_key, :folder)"
+        rows = await self._rows(statement, {"folder": folder})
+        return [(row.sha256, row.storage_key) for row in rows]
 
     async def moved(self, sha256: str, key: str) -> None:
-        statement = text("UPDATE media_objects SET storage_key = :key WHERE sha256 = :sha256")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"sha256": sha256, "key": key})
+        statement = "UPDATE media_objects SET storage_key = :key WHERE sha256 = :sha256"
+        await self._run(statement, {"sha256": sha256, "key": key})
 
     async def remove_tenant(self, belongings: Belongings) -> None:
         """The last step: users, keys, sessions, searches, logs and what else names it go with its row."""

@@ -10,11 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.interests import DECAY, LEAST_WEIGHT, MOST_COUNTED, MOST_TOPICS, Act, Interest
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 _COLUMNS = "topic, queries, views, chosen, last_at"
 _LEFT = "exp(-greatest(0, extract(epoch FROM CAST(:now AS timestamptz) - i.last_at)) / :decay)"
@@ -49,11 +48,8 @@ class Person:
     interests: tuple[Interest, ...]
 
 
-class Interests:
+class Interests(Store):
     """The table `interests`. Tenants may read it; it is written here, for one user at a time."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[Interest]:
         statement = text(f"SELECT {_COLUMNS} FROM interests WHERE user_id = :user ORDER BY topic")
@@ -71,8 +67,7 @@ class Interests:
             "most": MOST_TOPICS,
             **_decay(now),
         }
-        async with self._database.begin() as connection:
-            await connection.execute(text(_NOTE), values)
+        await self._run(_NOTE, values)
 
     async def choose(self, tenant_id: UUID, user_id: UUID, topic: str, chosen: float | None, *, now: datetime) -> None:
         """Raises Reject for one too many."""
@@ -95,20 +90,18 @@ class Interests:
 
     async def forget_faded(self, now: datetime) -> None:
         """What nobody asked for in a long time."""
-        async with self._database.begin() as connection:
-            await connection.execute(text(_FADED), {"least": LEAST_WEIGHT, **_decay(now)})
+        await self._run(_FADED, {"least": LEAST_WEIGHT, **_decay(now)})
 
     async def of_channels(self, channel_ids: Collection[int]) -> dict[int, set[str]]:
         """By channel what those want who see its posts; a weight of zero says that one does not."""
-        statement = text(
+        statement = (
             "SELECT DISTINCT s.channel_id, i.topic FROM subscriptions s JOIN interests i ON i.user_id = s.user_id"
             " JOIN channels c ON c.id = s.channel_id AND (c.tenant_id IS NULL OR c.tenant_id = s.tenant_id)"
             " WHERE s.channel_id = ANY(:channels) AND coalesce(i.chosen, 1) > 0"
         )
         found: dict[int, set[str]] = defaultdict(set)
-        async with self._database.connect() as connection:
-            for channel_id, topic in await connection.execute(statement, {"channels": list(channel_ids)}):
-                found[channel_id].add(topic)
+        for channel_id, topic in await self._rows(statement, {"channels": list(channel_ids)}):
+            found[channel_id].add(topic)
         return dict(found)
 
     async def everybody(self) -> list[Person]:
@@ -208,44 +201,35 @@ class Origin:
     channels: int  # that forward it
 
 
-class InterestPosts:
+class InterestPosts(Store):
     """Reads over the full-text index."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def posts(
         self, tenant_id: UUID, labels: Sequence[str], *, since: datetime, until: datetime
     ) -> list[FittingPost]:
         """The newest, of a bounded number."""
         values = {"labels": list(labels), "since": since, "until": until, "most": MOST_POSTS}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_POSTS), values)
-            return [
-                FittingPost(
-                    row.post_id, row.channel_id, row.posted_at, row.signature, row.album_id, frozenset(row.labels)
-                )
-                for row in rows
-            ]
+        rows = await self._rows(_POSTS, values, tenant=tenant_id)
+        return [
+            FittingPost(row.post_id, row.channel_id, row.posted_at, row.signature, row.album_id, frozenset(row.labels))
+            for row in rows
+        ]
 
     async def channels(
         self, tenant_id: UUID, labels: Sequence[str], *, since: datetime, until: datetime, least: int
     ) -> list[FittingChannel]:
         values = {"labels": list(labels), "since": since, "until": until, "least": least}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_CHANNELS), values)
-            return [
-                FittingChannel(row.id, row.title, row.username, row.posts, row.fitting, tuple(row.labels))
-                for row in rows
-            ]
+        rows = await self._rows(_CHANNELS, values, tenant=tenant_id)
+        return [
+            FittingChannel(row.id, row.title, row.username, row.posts, row.fitting, tuple(row.labels)) for row in rows
+        ]
 
     async def origins(
         self, tenant_id: UUID, labels: Sequence[str], *, since: datetime, until: datetime, limit: int
     ) -> list[Origin]:
         """Those that are forwarded by most channels first. A private one is nobody's business."""
         values = {"labels": list(labels), "since": since, "until": until, "most": limit}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = list(await connection.execute(text(_ORIGINS), values))
+        rows = list(await self._rows(_ORIGINS, values, tenant=tenant_id))
         async with self._database.connect() as system:
             found = await system.execute(text(_PUBLIC), {"ids": [row.id for row in rows]})
             public = {row.id: row for row in found}

@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Row
 
 from telegram_assistant.domain.text import clean_text
+from telegram_assistant.stores.postgres.database import Store
 
 LONGEST_ERROR = 1_000
 ENDED = "the process that ran it ended before it was done"
@@ -61,17 +61,13 @@ class Run:
         return (self.ended_at - self.started_at).total_seconds()
 
 
-class JobRuns:
+class JobRuns(Store):
     """The table `job_runs`; it speaks of all tenants, and is for whoever runs the system."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def claim(self, job: str, slot: datetime, *, now: datetime, runner: str, most: int) -> int | None:
         """Begin the run of this time, or begin it again after it failed: which attempt it is. None: it is not ours."""
         values = {"job": job, "slot": slot, "now": now, "runner": runner, "most": most}
-        async with self._database.begin() as connection:
-            attempt: int | None = (await connection.execute(text(_CLAIM), values)).scalar_one_or_none()
+        attempt: int | None = await self._value(_CLAIM, values)
         return attempt
 
     async def end(
@@ -87,61 +83,50 @@ class JobRuns:
             "note": clean_text(note)[:LONGEST_ERROR],
             "error": clean_text(error or "")[:LONGEST_ERROR],
         }
-        async with self._database.begin() as connection:
-            await connection.execute(text(_END), values)
+        await self._run(_END, values)
 
     async def take_over(self, *, now: datetime, but: Sequence[str]) -> int:
         """For the only process that may run jobs: whatever else claims to be running has died."""
-        statement = text(
+        statement = (
             "UPDATE job_runs SET outcome = 'failed', ended_at = :now, error = :error"
             " WHERE outcome = 'running' AND NOT job = ANY(:but)"
         )
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"now": now, "error": ENDED, "but": list(but)})).rowcount
+        return await self._run(statement, {"now": now, "error": ENDED, "but": list(but)})
 
     async def ask(self, job: str, now: datetime) -> None:
         """Have it run as soon as somebody can."""
-        statement = text("INSERT INTO job_runs (job, scheduled_for) VALUES (:job, :now) ON CONFLICT DO NOTHING")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"job": job, "now": now})
+        statement = "INSERT INTO job_runs (job, scheduled_for) VALUES (:job, :now) ON CONFLICT DO NOTHING"
+        await self._run(statement, {"job": job, "now": now})
 
     async def asked(self) -> list[tuple[str, datetime]]:
-        statement = text("SELECT job, scheduled_for FROM job_runs WHERE outcome = 'asked' ORDER BY scheduled_for")
-        async with self._database.connect() as connection:
-            return [(row.job, row.scheduled_for) for row in await connection.execute(statement)]
+        statement = "SELECT job, scheduled_for FROM job_runs WHERE outcome = 'asked' ORDER BY scheduled_for"
+        return [(row.job, row.scheduled_for) for row in await self._rows(statement)]
 
     async def get(self, job: str, slot: datetime) -> Run | None:
-        statement = text(f"SELECT {_COLUMNS} FROM job_runs WHERE job = :job AND scheduled_for = :slot")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"job": job, "slot": slot})).one_or_none()
+        statement = f"SELECT {_COLUMNS} FROM job_runs WHERE job = :job AND scheduled_for = :slot"
+        row = await self._row(statement, {"job": job, "slot": slot})
         return None if row is None else _run(row)
 
     async def latest(self) -> dict[str, Run]:
         """The newest run of each job."""
-        statement = text(f"SELECT DISTINCT ON (job) {_COLUMNS} FROM job_runs ORDER BY job, scheduled_for DESC")
-        async with self._database.connect() as connection:
-            return {row.job: _run(row) for row in await connection.execute(statement)}
+        statement = f"SELECT DISTINCT ON (job) {_COLUMNS} FROM job_runs ORDER BY job, scheduled_for DESC"
+        return {row.job: _run(row) for row in await self._rows(statement)}
 
     async def last_done(self) -> dict[str, datetime]:
         """When each job last ended well."""
-        statement = text("SELECT job, max(ended_at) AS at FROM job_runs WHERE outcome = 'done' GROUP BY job")
-        async with self._database.connect() as connection:
-            return {row.job: row.at for row in await connection.execute(statement)}
+        statement = "SELECT job, max(ended_at) AS at FROM job_runs WHERE outcome = 'done' GROUP BY job"
+        return {row.job: row.at for row in await self._rows(statement)}
 
     async def page(self, job: str, *, limit: int, before: datetime | None = None) -> list[Run]:
         """The newest first."""
         older = "" if before is None else " AND scheduled_for < :before"
-        statement = text(
-            f"SELECT {_COLUMNS} FROM job_runs WHERE job = :job{older} ORDER BY scheduled_for DESC LIMIT :limit"
-        )
+        statement = f"SELECT {_COLUMNS} FROM job_runs WHERE job = :job{older} ORDER BY scheduled_for DESC LIMIT :limit"
         values = {"job": job, "limit": limit} | ({} if before is None else {"before": before})
-        async with self._database.connect() as connection:
-            return [_run(row) for row in await connection.execute(statement, values)]
+        return [_run(row) for row in await self._rows(statement, values)]
 
     async def prune(self, before: datetime) -> int:
-        statement = text("DELETE FROM job_runs WHERE scheduled_for < :before AND outcome IN ('done', 'failed')")
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"before": before})).rowcount
+        statement = "DELETE FROM job_runs WHERE scheduled_for < :before AND outcome IN ('done', 'failed')"
+        return await self._run(statement, {"before": before})
 
 
 def _run(row: Row[Any]) -> Run:

@@ -9,14 +9,14 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import MEDIA_SETTLED
 from telegram_assistant.stores.media import StoredFile
 from telegram_assistant.stores.postgres.accounts import readable
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store
 
 LONGEST_REASON = 500
 
@@ -67,11 +67,8 @@ class MediaTrouble:
         return f"files: {', '.join(f'{count} {what}' for count, what in counts if count)}, e.g. {self.reason}"
 
 
-class MediaQueue:
+class MediaQueue(Store):
     """The rows of `post_media` as work. Every change is refused when the lease was lost or an edit replaced the row."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def take(self, *, limit: int, now: datetime, until: datetime, reach: Reach | None = None) -> list[Wanted]:
         """Lease files that are due and that we can fetch, those that wait longest first."""
@@ -80,7 +77,7 @@ class MediaQueue:
             f"EXISTS (SELECT FROM posts q JOIN channels c ON c.id = q.channel_id WHERE q.id = post_id AND {condition})"
         )
         # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
-        statement = text(
+        statement = (
             "WITH due AS MATERIALIZED (SELECT post_id, position FROM post_media"
             f" WHERE status = 'pending' AND next_attempt_at <= :now{f' AND {ours}' if able else ''}"
             " ORDER BY next_attempt_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
@@ -89,9 +86,8 @@ class MediaQueue:
             " RETURNING m.post_id, m.position, p.channel_id, p.message_id, p.version, m.file_id, m.attempts,"
             " p.captured_at, m.next_attempt_at AS leased_until"
         )
-        async with self._database.begin() as connection:
-            rows = await connection.execute(statement, {"now": now, "limit": limit, "until": until, **able})
-            taken = [_wanted(row) for row in rows]
+        rows = await self._rows(statement, {"now": now, "limit": limit, "until": until, **able})
+        taken = [_wanted(row) for row in rows]
         return sorted(taken, key=lambda wanted: (wanted.channel_id, wanted.message_id, wanted.position))
 
     async def renew(self, wanted: Wanted, until: datetime) -> Wanted | None:
@@ -179,18 +175,16 @@ class MediaQueue:
 
     async def revive(self, channel_id: int | None = None) -> int:
         """Try what failed once more from the beginning, in one channel or in all."""
-        statement = text(
+        statement = (
             "UPDATE post_media m SET status = 'pending', attempts = 0, next_attempt_at = now() FROM posts p"
             " WHERE p.id = m.post_id AND m.status = 'failed' AND (CAST(:channel AS bigint) IS NULL"
             " OR p.channel_id = :channel)"
         )
-        async with self._database.begin() as connection:
-            return int((await connection.execute(statement, {"channel": channel_id})).rowcount)
+        return await self._run(statement, {"channel": channel_id})
 
     async def pending(self) -> int:
-        statement = text("SELECT count(*) FROM post_media WHERE status = 'pending'")
-        async with self._database.connect() as connection:
-            return int((await connection.execute(statement)).scalar_one())
+        statement = "SELECT count(*) FROM post_media WHERE status = 'pending'"
+        return int(await self._value(statement))
 
     async def usage(self) -> MediaUsage:
         files = text("SELECT status, count(*) AS files FROM post_media GROUP BY status")
@@ -204,7 +198,7 @@ class MediaQueue:
 
     async def troubles(self) -> dict[int, MediaTrouble]:
         """By channel: what failed, is tried again or was skipped; with the reason of the worst."""
-        statement = text(
+        statement = (
             "SELECT p.channel_id, count(*) FILTER (WHERE m.status = 'failed') AS failed,"
             " count(*) FILTER (WHERE m.status = 'skipped') AS skipped,"
             " count(*) FILTER (WHERE m.status = 'pending') AS retried,"
@@ -212,12 +206,10 @@ class MediaQueue:
             " FROM post_media m JOIN posts p ON p.id = m.post_id WHERE m.status IN ('failed', 'skipped')"
             " OR (m.status = 'pending' AND m.attempts > 0) GROUP BY p.channel_id"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement)
-            return {
-                row.channel_id: MediaTrouble(row.failed, row.skipped, row.retried, row.reason or "unknown")
-                for row in rows
-            }
+        rows = await self._rows(statement)
+        return {
+            row.channel_id: MediaTrouble(row.failed, row.skipped, row.retried, row.reason or "unknown") for row in rows
+        }
 
     async def _settle(self, wanted: Wanted, status: str, reason: str, attempts: int) -> bool:
         changed = _changing("status = :status, reason = :reason, attempts = :attempts, next_attempt_at = NULL")
@@ -229,9 +221,7 @@ class MediaQueue:
         return settled
 
     async def _change(self, wanted: Wanted, changes: str, values: dict[str, object]) -> bool:
-        async with self._database.begin() as connection:
-            result = await connection.execute(_changing(changes), {**_identity(wanted), **values})
-        return bool(result.rowcount)
+        return bool(await self._run(_changing(changes), {**_identity(wanted), **values}))
 
 
 async def _tell(connection: AsyncConnection, post_ids: set[UUID]) -> None:
@@ -317,20 +307,16 @@ class Evicted:
     channel: str
 
 
-class Evictions:
+class Evictions(Store):
     """`media_objects` and the posts that have them."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def opened(self, sha256: str) -> None:
         """Somebody wanted it. Once a day is enough to know."""
-        statement = text(
+        statement = (
             "UPDATE media_objects SET opened_at = now() WHERE sha256 = :sha256"
             " AND (opened_at IS NULL OR opened_at < now() - interval '1 day')"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"sha256": sha256})
+        await self._run(statement, {"sha256": sha256})
 
     async def old(self, before: datetime, *, limit: int) -> list[str]:
         """Not opened since, of posts older than that, and to be had from Telegram; the least used first."""
@@ -356,27 +342,24 @@ class Evictions:
 
     async def fetch_again(self, tenant_id: UUID, sha256: str) -> bool:
         """Whether it is on its way. False: the tenant sees no such file that was given up and can be had."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(text(_AGAIN), {"sha256": sha256})).one_or_none()
+        row = await self._row(_AGAIN, {"sha256": sha256}, tenant=tenant_id)
         if row is None:
             return False
-        statement = text(
+        statement = (
             "UPDATE post_media SET status = 'pending', attempts = 0, reason = NULL, next_attempt_at = now()"
             " WHERE post_id = :post AND position = :position AND status = 'evicted'"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"post": row.post_id, "position": row.position})
+        await self._run(statement, {"post": row.post_id, "position": row.position})
         return True
 
     async def kept_after(self, sha256: str, *, limit: int) -> list[tuple[str, str]]:
         """Files that should be in the store, with their keys, in the order of their hashes."""
-        statement = text(
+        statement = (
             "SELECT sha256, storage_key FROM media_objects WHERE sha256 > :after AND evicted_at IS NULL"
             " ORDER BY sha256 LIMIT :limit"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"after": sha256, "limit": limit})
-            return [(row.sha256, row.storage_key) for row in rows]
+        rows = await self._rows(statement, {"after": sha256, "limit": limit})
+        return [(row.sha256, row.storage_key) for row in rows]
 
     async def lost(self, hashes: Sequence[str]) -> int:
         """Their bytes are gone. One post that Telegram still has fetches each for all; how many are on their way."""
@@ -389,6 +372,5 @@ class Evictions:
 
     async def of_tenant(self, tenant_id: UUID, *, limit: int) -> list[Evicted]:
         """The newest first."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_EVICTED), {"limit": limit})
-            return [Evicted(*row) for row in rows]
+        rows = await self._rows(_EVICTED, {"limit": limit}, tenant=tenant_id)
+        return [Evicted(*row) for row in rows]

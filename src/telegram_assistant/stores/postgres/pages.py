@@ -8,11 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import CRAWL_TRIGGER
+from telegram_assistant.stores.postgres.database import Store
 
 _SAVE = """
 INSERT INTO web_pages (url, title, text, description, language, site, published, content_hash, etag, last_modified,
@@ -58,20 +58,16 @@ _CURRENT = (
 )
 
 
-class Pages:
+class Pages(Store):
     """The tables `web_pages` and `post_pages`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def get(self, link: str) -> StoredPage | None:
         """By its own address, or by any link that led to it before."""
-        statement = text(
+        statement = (
             f"SELECT {_COLUMNS} FROM web_pages w WHERE w.url = :link OR w.url IN"
             " (SELECT l.url FROM post_pages l WHERE l.link = :link) ORDER BY w.fetched_at DESC LIMIT 1"
         )
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"link": link})).one_or_none()
+        row = await self._row(statement, {"link": link})
         return None if row is None else StoredPage(*row)
 
     async def save(self, page: Page, problem: str | None = None) -> None:
@@ -80,13 +76,11 @@ class Pages:
             for name in ("url", "title", "text", "description", "language", "site", "published", "content_hash")
         }
         extra = {"etag": page.etag, "last_modified": page.last_modified, "problem": problem}
-        async with self._database.begin() as connection:
-            await connection.execute(text(_SAVE), {**values, **extra})
+        await self._run(_SAVE, {**values, **extra})
 
     async def seen_again(self, url: str) -> None:
         """The server said that nothing changed."""
-        async with self._database.begin() as connection:
-            await connection.execute(text("UPDATE web_pages SET fetched_at = now() WHERE url = :url"), {"url": url})
+        await self._run("UPDATE web_pages SET fetched_at = now() WHERE url = :url", {"url": url})
 
     async def link(
         self, post_id: UUID, content_hash: str, links: Sequence[tuple[str, str]], *, among: Sequence[str]
@@ -112,14 +106,13 @@ class Pages:
 
     async def want(self, posts: Sequence[tuple[UUID, str]]) -> None:
         """Posts with links to read, each with its words: that they were not read can be seen then."""
-        statement = text(
+        statement = (
             "INSERT INTO post_enrichment AS e (post_id, kind, content_hash, data, provider)"
             f" SELECT DISTINCT ON (n.id) n.id, 'crawl', n.hash, '{{}}', '{CRAWL_TRIGGER}' {_CURRENT} ORDER BY n.id"
             " ON CONFLICT (post_id, kind) DO UPDATE SET content_hash = excluded.content_hash, updated_at = now()"
             " WHERE e.content_hash <> excluded.content_hash"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, _as_arrays(posts))
+        await self._run(statement, _as_arrays(posts))
 
     async def unlink(self, posts: Sequence[tuple[UUID, str]]) -> None:
         """Posts that have no link to read, each with the words of which that is true."""
@@ -129,14 +122,13 @@ class Pages:
                 await connection.execute(text(f"DELETE FROM {table} post_id IN {current}"), _as_arrays(posts))
 
     async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, list[StoredPage]]:
-        statement = text(
+        statement = (
             f"SELECT l.post_id, {_COLUMNS} FROM post_pages l JOIN web_pages w ON w.url = l.url"
             " WHERE l.post_id = ANY(:ids) ORDER BY l.post_id, w.url"
         )
         found: dict[UUID, list[StoredPage]] = {}
-        async with self._database.connect() as connection:
-            for post_id, *page in await connection.execute(statement, {"ids": list(post_ids)}):
-                found.setdefault(post_id, []).append(StoredPage(*page))
+        for post_id, *page in await self._rows(statement, {"ids": list(post_ids)}):
+            found.setdefault(post_id, []).append(StoredPage(*page))
         return found
 
 

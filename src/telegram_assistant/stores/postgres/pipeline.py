@@ -16,7 +16,7 @@ from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.events import DeadLetter, Step
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import INDEXING, TELETHON_INGEST
-from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant, raw_transaction
+from telegram_assistant.stores.postgres.database import Store, as_jsonb, raw_transaction
 
 LONGEST_NOTE = 500
 
@@ -67,11 +67,8 @@ class Recorded:
     at: datetime
 
 
-class Steps:
+class Steps(Store):
     """The table `post_steps`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def record(self, steps: Sequence[Step]) -> None:
         async with raw_transaction(self._database) as connection:
@@ -88,24 +85,20 @@ class Steps:
 
     async def of(self, post_id: UUID) -> list[Recorded]:
         """In the order in which they happened."""
-        async with self._database.connect() as connection:
-            return [Recorded(*row) for row in await connection.execute(text(_OF), {"post": post_id})]
+        return [Recorded(*row) for row in await self._rows(_OF, {"post": post_id})]
 
     async def indexed_after(self, after: UUID | None, *, limit: int) -> list[UUID]:
         """Posts that the indexes should have, in the order of their ids."""
-        statement = text(f"SELECT s.post_id {_INDEXED} AND s.post_id > :after ORDER BY s.post_id LIMIT :limit")
+        statement = f"SELECT s.post_id {_INDEXED} AND s.post_id > :after ORDER BY s.post_id LIMIT :limit"
         values = {"stage": INDEXING, "after": after or UUID(int=0), "limit": limit}
-        async with self._database.connect() as connection:
-            return [row.post_id for row in await connection.execute(statement, values)]
+        return [row.post_id for row in await self._rows(statement, values)]
 
     async def count_indexed(self) -> int:
-        async with self._database.connect() as connection:
-            return int(await connection.scalar(text(f"SELECT count(*) {_INDEXED}"), {"stage": INDEXING}) or 0)
+        return int(await self._value(f"SELECT count(*) {_INDEXED}", {"stage": INDEXING}) or 0)
 
     async def lacking(self, stage: str, *, min_chars: int = 0) -> int:
         """How many posts a stage has still to do, whether they wait, failed or were never told of."""
-        async with self._database.connect() as connection:
-            found = await connection.scalar(text(_LACKING), {"stage": stage, "chars": min_chars})
+        found = await self._value(_LACKING, {"stage": stage, "chars": min_chars})
         return int(found or 0)
 
 
@@ -154,11 +147,8 @@ _COLUMNS = (
 )
 
 
-class DeadLetters:
+class DeadLetters(Store):
     """The table `dead_letters`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def add(self, letters: Sequence[DeadLetter]) -> None:
         async with self._database.begin() as connection:
@@ -170,21 +160,19 @@ class DeadLetters:
     ) -> list[Letter]:
         """Those that nobody has replayed, newest first; with `ids` these, replayed or not."""
         where = f"(CAST(:stage AS text) IS NULL OR stage = :stage) AND {_OPEN}" if ids is None else "id = ANY(:ids)"
-        statement = text(f"SELECT {_COLUMNS} FROM dead_letters WHERE {where} ORDER BY id DESC LIMIT :limit")
+        statement = f"SELECT {_COLUMNS} FROM dead_letters WHERE {where} ORDER BY id DESC LIMIT :limit"
         values = {"stage": stage, "limit": limit} if ids is None else {"ids": list(ids), "limit": len(ids)}
-        async with self._database.connect() as connection:
-            return [Letter(*row) for row in await connection.execute(statement, values)]
+        return [Letter(*row) for row in await self._rows(statement, values)]
 
     async def counts(self) -> dict[str, int]:
         """Open ones by stage."""
-        statement = text(f"SELECT stage, count(*) AS letters FROM dead_letters WHERE {_OPEN} GROUP BY stage")
-        async with self._database.connect() as connection:
-            return {row.stage: int(row.letters) for row in await connection.execute(statement)}
+        statement = f"SELECT stage, count(*) AS letters FROM dead_letters WHERE {_OPEN} GROUP BY stage"
+        return {row.stage: int(row.letters) for row in await self._rows(statement)}
 
     async def replayed(self, letters: Sequence[Letter]) -> None:
         """As they were read: one whose replay failed already, before this was written, stays open. The post waits from
         now on, which is no decision of anybody: should Redis forget it, it is missing."""
-        statement = text(
+        statement = (
             "WITH done AS (UPDATE dead_letters d SET replayed_at = now()"
             " FROM unnest(CAST(:ids AS bigint[]), CAST(:moments AS timestamptz[])) AS n(id, created_at)"
             " WHERE d.id = n.id AND d.created_at = n.created_at"
@@ -194,43 +182,37 @@ class DeadLetters:
             " WHERE s.post_id = done.post_id AND s.stage = done.stage AND s.outcome = 'dead'"
         )
         values = {"ids": [one.id for one in letters], "moments": [one.created_at for one in letters]}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def drop(self, ids: Sequence[int]) -> int:
-        async with self._database.begin() as connection:
-            result = await connection.execute(text("DELETE FROM dead_letters WHERE id = ANY(:ids)"), {"ids": list(ids)})
-        return int(result.rowcount)
+        return await self._run("DELETE FROM dead_letters WHERE id = ANY(:ids)", {"ids": list(ids)})
 
 
-class OwnLetters:
+class OwnLetters(Store):
     """The letters of one tenant, as its admins see them: read under row-level security."""
 
     def __init__(self, database: AsyncEngine, tenant_id: UUID) -> None:
-        self._database = database
+        super().__init__(database)
         self._tenant_id = tenant_id
 
     async def page(self, *, stage: str | None = None, limit: int, before: int | None = None) -> list[Letter]:
         """Those that nobody has replayed, newest first; `before` is the last of the page before."""
-        statement = text(
+        statement = (
             f"SELECT {_COLUMNS} FROM dead_letters WHERE {_OPEN} AND (CAST(:stage AS text) IS NULL OR stage = :stage)"
             " AND (CAST(:before AS bigint) IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit"
         )
         values = {"stage": stage, "before": before, "limit": limit}
-        async with as_tenant(self._database, self._tenant_id) as connection:
-            return [Letter(*row) for row in await connection.execute(statement, values)]
+        return [Letter(*row) for row in await self._rows(statement, values, tenant=self._tenant_id)]
 
     async def get(self, number: int) -> Letter | None:
-        statement = text(f"SELECT {_COLUMNS} FROM dead_letters WHERE id = :id")
-        async with as_tenant(self._database, self._tenant_id) as connection:
-            row = (await connection.execute(statement, {"id": number})).first()
+        statement = f"SELECT {_COLUMNS} FROM dead_letters WHERE id = :id"
+        row = await self._row(statement, {"id": number}, tenant=self._tenant_id)
         return None if row is None else Letter(*row)
 
     async def counts(self) -> dict[str, int]:
         """Open ones by stage."""
-        statement = text(f"SELECT stage, count(*) AS letters FROM dead_letters WHERE {_OPEN} GROUP BY stage")
-        async with as_tenant(self._database, self._tenant_id) as connection:
-            return {row.stage: int(row.letters) for row in await connection.execute(statement)}
+        statement = f"SELECT stage, count(*) AS letters FROM dead_letters WHERE {_OPEN} GROUP BY stage"
+        return {row.stage: int(row.letters) for row in await self._rows(statement, tenant=self._tenant_id)}
 
 
 def _values(letter: DeadLetter) -> dict[str, object]:

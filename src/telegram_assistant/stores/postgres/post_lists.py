@@ -13,12 +13,11 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.domain.results import Origin, Passage, Shown
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 LONGEST_PAGE = 2000  # characters, as many as indexing takes
 
@@ -41,17 +40,13 @@ WHERE post_id = ANY(:ids) AND kind = 'photo' AND sha256 IS NOT NULL AND status <
 """
 
 
-class SearchPosts:
+class SearchPosts(Store):
     """Reads as a tenant."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def channels(self, tenant_id: UUID) -> tuple[int, ...]:
         """All that the tenant sees."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text("SELECT id FROM channels ORDER BY id"))
-            return tuple(row.id for row in rows)
+        rows = await self._rows("SELECT id FROM channels ORDER BY id", tenant=tenant_id)
+        return tuple(row.id for row in rows)
 
     async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]:
         """Channels by what they are called: @name, a link, an id, or their title. Those that are not there are not."""
@@ -65,42 +60,35 @@ class SearchPosts:
 
     async def others(self, channels: Sequence[int]) -> list[int]:
         """All channels but these, whoever sees them: to leave them out, never to show them."""
-        statement = text("SELECT id FROM channels WHERE id <> ALL(:ids)")
-        async with self._database.connect() as connection:
-            return [row.id for row in await connection.execute(statement, {"ids": list(channels)})]
+        statement = "SELECT id FROM channels WHERE id <> ALL(:ids)"
+        return [row.id for row in await self._rows(statement, {"ids": list(channels)})]
 
     async def names(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         """Their titles, and how a query calls them."""
-        statement = text(
-            "SELECT id, title, coalesce('@' || username, id::text) AS name FROM channels WHERE id = ANY(:ids)"
-        )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"ids": list(channel_ids)})
-            return {row.id: (row.title, row.name) for row in rows}
+        statement = "SELECT id, title, coalesce('@' || username, id::text) AS name FROM channels WHERE id = ANY(:ids)"
+        rows = await self._rows(statement, {"ids": list(channel_ids)}, tenant=tenant_id)
+        return {row.id: (row.title, row.name) for row in rows}
 
     async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]:
         """Those that the tenant may see."""
         if not post_ids:
             return {}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_SHOWN), {"ids": list(post_ids)})
-            return {row.id: _shown(row) for row in rows}
+        rows = await self._rows(_SHOWN, {"ids": list(post_ids)}, tenant=tenant_id)
+        return {row.id: _shown(row) for row in rows}
 
     async def albums(self, tenant_id: UUID, album_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
         """The posts of albums, in their order."""
         if not album_ids:
             return {}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_ALBUMS), {"ids": list(album_ids)})
-            return {row.group_id: tuple(row.posts) for row in rows}
+        rows = await self._rows(_ALBUMS, {"ids": list(album_ids)}, tenant=tenant_id)
+        return {row.group_id: tuple(row.posts) for row in rows}
 
     async def pictures(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, tuple[str, ...]]:
         """SHA-256 of the photos that are stored, in their order."""
         if not post_ids:
             return {}
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_PICTURES), {"ids": list(post_ids)})
-            return {row.post_id: tuple(row.pictures) for row in rows}
+        rows = await self._rows(_PICTURES, {"ids": list(post_ids)}, tenant=tenant_id)
+        return {row.post_id: tuple(row.pictures) for row in rows}
 
 
 def _named(name: str) -> tuple[Any, dict[str, Any]]:
@@ -154,22 +142,18 @@ class LivePost:
     has_media: bool
 
 
-class LivePosts:
+class LivePosts(Store):
     """Reads a few posts at once."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def visible(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, LivePost]:
         """Those of them that the tenant may see and that still exist."""
-        statement = text(
+        statement = (
             "SELECT p.id, p.channel_id, c.title, p.posted_at, left(p.text, :longest), p.has_media"
             " FROM posts p JOIN channels c ON c.id = p.channel_id"
             " WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL AND c.status IN ('active', 'dead')"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"ids": list(ids), "longest": LONGEST})
-            return {row[0]: LivePost(*row) for row in rows}
+        rows = await self._rows(statement, {"ids": list(ids), "longest": LONGEST}, tenant=tenant_id)
+        return {row[0]: LivePost(*row) for row in rows}
 
 
 MOST_NEW = 100  # posts that are counted
@@ -199,11 +183,8 @@ class Overview:
     waiting: int
 
 
-class Overviews:
+class Overviews(Store):
     """Reads as a tenant."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of(self, tenant_id: UUID, *, since: datetime) -> Overview:
         """`since`: from when on a post is recent."""
@@ -212,15 +193,13 @@ class Overviews:
 
     async def searchable(self, tenant_id: UUID) -> bool:
         """Whether any post can be found."""
-        statement = text("SELECT EXISTS (SELECT 1 FROM search_documents WHERE NOT deleted)")
-        async with as_tenant(self._database, tenant_id) as connection:
-            return bool((await connection.execute(statement)).scalar_one())
+        statement = "SELECT EXISTS (SELECT 1 FROM search_documents WHERE NOT deleted)"
+        return bool(await self._value(statement, tenant=tenant_id))
 
     async def new_after(self, tenant_id: UUID, posted_at: datetime, post_id: UUID) -> int:
         """How many came after this post, albums counted once."""
         values = {"at": posted_at, "id": post_id, "most": MOST_NEW}
-        async with as_tenant(self._database, tenant_id) as connection:
-            return int((await connection.execute(text(_NEW), values)).scalar_one())
+        return int(await self._value(_NEW, values, tenant=tenant_id))
 
 
 _SHARED = """
@@ -253,16 +232,12 @@ class Shared:
     posts: int
 
 
-class GraphPosts:
+class GraphPosts(Store):
     """Reads as a tenant."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def shared(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[str, list[Shared]]:
         """By kind, the commonest first; `all` has the number of posts that the tenant sees."""
         found: dict[str, list[Shared]] = defaultdict(list)
-        async with as_tenant(self._database, tenant_id) as connection:
-            for row in await connection.execute(text(_SHARED), {"ids": list(post_ids)}):
-                found[row.kind].append(Shared(row.key, row.title, row.sort or "", row.posts))
+        for row in await self._rows(_SHARED, {"ids": list(post_ids)}, tenant=tenant_id):
+            found[row.kind].append(Shared(row.key, row.title, row.sort or "", row.posts))
         return dict(found)

@@ -10,12 +10,12 @@ from uuid import UUID
 
 import msgspec
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.models import Seen
 from telegram_assistant.domain.post import Poll, Service, post_id, post_url
 from telegram_assistant.domain.text import Entity, EntityKind
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_tenant
 from telegram_assistant.stores.postgres.pipeline import Recorded, path_of
 
 MOST_VERSIONS = 100
@@ -286,11 +286,8 @@ class Place:
     post_id: UUID
 
 
-class PostViews:
+class PostViews(Store):
     """Reads as a tenant. What it may not see is not there."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def get(self, tenant_id: UUID, wanted: UUID) -> PostView | None:
         async with as_tenant(self._database, tenant_id) as connection:
@@ -323,25 +320,20 @@ class PostViews:
         narrowed = "".join(condition for name, condition in conditions.items() if values[name] is not None)
         channels = "c.status <> 'linked'" if channel_id is None else "c.id = :channel"
         used = {name: value for name, value in values.items() if value is not None}
-        statement = text(_NEWEST.format(line=_LINE, narrowed=narrowed, channels=channels))
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [PostLine(**_line(row)) for row in await connection.execute(statement, {**used, "limit": limit})]
+        statement = _NEWEST.format(line=_LINE, narrowed=narrowed, channels=channels)
+        return [
+            PostLine(**_line(row)) for row in await self._rows(statement, {**used, "limit": limit}, tenant=tenant_id)
+        ]
 
     async def versions(self, tenant_id: UUID, wanted: UUID) -> list[Version]:
         """The newest first; empty: there is no such post."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_VERSIONS), {"id": wanted, "limit": MOST_VERSIONS})
-            return [
-                Version(row.version, row.text, entities_of(row.entities), row.edited_at, row.seen_at) for row in rows
-            ]
+        rows = await self._rows(_VERSIONS, {"id": wanted, "limit": MOST_VERSIONS}, tenant=tenant_id)
+        return [Version(row.version, row.text, entities_of(row.entities), row.edited_at, row.seen_at) for row in rows]
 
     async def counters(self, tenant_id: UUID, wanted: UUID) -> list[Counted]:
         """The oldest first; empty: there is no such post."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_COUNTERS), {"id": wanted, "limit": MOST_COUNTERS})
-            counted = [
-                Counted(row.at, row.views, row.forwards, row.replies, sum(row.reactions.values())) for row in rows
-            ]
+        rows = await self._rows(_COUNTERS, {"id": wanted, "limit": MOST_COUNTERS}, tenant=tenant_id)
+        counted = [Counted(row.at, row.views, row.forwards, row.replies, sum(row.reactions.values())) for row in rows]
         return counted[::-1]
 
     async def path(self, tenant_id: UUID, wanted: UUID) -> list[Recorded]:
@@ -458,16 +450,12 @@ class KeptFile:
     name: str | None  # as one of the posts calls it
 
 
-class PostFiles:
+class PostFiles(Store):
     """Files of posts, as far as a tenant sees the posts."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def kept(self, tenant_id: UUID, sha256: str) -> KeptFile | None:
         """None unless the tenant sees a post that has this file, now."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(text(_OBJECT), {"sha256": sha256})).one_or_none()
+        row = await self._row(_OBJECT, {"sha256": sha256}, tenant=tenant_id)
         return KeptFile(*row) if row is not None else None
 
     async def of(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, list[ShownFile]]:

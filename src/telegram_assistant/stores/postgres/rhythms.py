@@ -9,10 +9,9 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.statistics import EWMA_ALPHA, MIN_INTERVALS, IntervalStats
-from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.database import Store, raw_transaction
 from telegram_assistant.stores.postgres.posts import to_json
 
 # An album is one arrival, and none at all when its first items were learned from already.
@@ -67,23 +66,18 @@ def planned_values(planned: Planned | None) -> dict[str, object]:
     return {**kept, "rhythm": rhythm, "since": planned.since}
 
 
-class Rhythms:
+class Rhythms(Store):
     """Reading only: who visits a channel writes its rhythm together with the outcome."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def habit(self, channel_id: int, *, since: datetime) -> Habit | None:
         """What is older than `since` is not learned by a channel without a rhythm. None: there is no such channel."""
-        async with self._database.connect() as connection:
-            row = (await connection.execute(text(HABIT), {"id": channel_id, "since": since})).first()
+        row = await self._row(HABIT, {"id": channel_id, "since": since})
         return None if row is None else Habit(*row)
 
     async def arrivals(self, channel_id: int, since: datetime) -> list[datetime]:
         """All of them, known or not."""
-        statement = text(f"SELECT {ARRIVALS.format(after=':since')} FROM channels c WHERE c.id = :id")
-        async with self._database.connect() as connection:
-            return list((await connection.execute(statement, {"id": channel_id, "since": since})).scalar_one())
+        statement = f"SELECT {ARRIVALS.format(after=':since')} FROM channels c WHERE c.id = :id"
+        return list(await self._value(statement, {"id": channel_id, "since": since}))
 
     async def appetites(self) -> tuple[list[float], int]:
         """Of all active channels in one row: the appetites, and how many channels have none yet."""
@@ -144,11 +138,8 @@ WHERE channels.id = free.id RETURNING channels.id
 """
 
 
-class Intervals:
+class Intervals(Store):
     """The truth behind the cache."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def compute(self, ids: Collection[int], since: datetime) -> dict[int, IntervalStats]:
         """All in one statement; channels with too few intervals are not in the answer."""
@@ -172,22 +163,20 @@ class Intervals:
             return [row["id"] for row in await connection.fetch(KEEP, [row["id"] for row in rows], kept)]
 
     async def kept(self, ids: Collection[int]) -> dict[int, IntervalStats]:
-        statement = text(
+        statement = (
             "SELECT id, (intervals ->> 'count')::int, (intervals ->> 'median')::float8, (intervals ->> 'p95')::float8,"
             " (intervals ->> 'ewma')::float8 FROM channels"
             " WHERE id = ANY(:ids) AND (intervals ->> 'count')::int >= :least"
         )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(statement, {"ids": list(ids), "least": MIN_INTERVALS})
-            return {channel_id: IntervalStats(*stats) for channel_id, *stats in rows}
+        rows = await self._rows(statement, {"ids": list(ids), "least": MIN_INTERVALS})
+        return {channel_id: IntervalStats(*stats) for channel_id, *stats in rows}
 
     async def posted_between(self, channel_id: int, after: datetime, until: datetime) -> bool:
-        statement = text(
+        statement = (
             "SELECT EXISTS (SELECT 1 FROM posts WHERE channel_id = :id AND posted_at > :after AND posted_at <= :until)"
         )
-        async with self._database.connect() as connection:
-            values = {"id": channel_id, "after": after, "until": until}
-            return bool((await connection.execute(statement, values)).scalar_one())
+        values = {"id": channel_id, "after": after, "until": until}
+        return bool(await self._value(statement, values))
 
 
 def _stats(row: asyncpg.Record) -> IntervalStats:

@@ -8,12 +8,11 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import RowMapping, text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.saved_search import MOST_SEARCHES, Alert, DeliveryState, Parcel, SavedSearch
 from telegram_assistant.errors import Reject
 from telegram_assistant.language.documents import Candidate
-from telegram_assistant.stores.postgres.database import as_tenant, raw_transaction
+from telegram_assistant.stores.postgres.database import Store, as_tenant, raw_transaction
 
 OVERLAP = timedelta(minutes=2)  # that a document may take to be written: so much before `checked_at` is looked at again
 
@@ -26,11 +25,8 @@ _MINE = f"SELECT {_COLUMNS}, {_UNREAD}, {_DEAD} FROM saved_searches s WHERE s.us
 _OWN = "id = :id AND tenant_id = :tenant AND user_id = :user"
 
 
-class SavedSearches:
+class SavedSearches(Store):
     """The table `saved_searches`. Tenants may read it and nothing else: it is written here, for one user at a time."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[SavedSearch]:
         """The newest first."""
@@ -112,16 +108,14 @@ class SavedSearches:
         return row[0], row[1]
 
     async def checked(self, search_ids: Sequence[UUID], until: datetime) -> None:
-        statement = text(
+        statement = (
             "UPDATE saved_searches SET checked_at = greatest(checked_at, CAST(:until AS timestamptz))"
             " WHERE id = ANY(:ids)"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"ids": list(search_ids), "until": until})
+        await self._run(statement, {"ids": list(search_ids), "until": until})
 
     async def _write(self, statement: str, saved: SavedSearch, **values: Any) -> None:
-        async with self._database.begin() as connection:
-            await connection.execute(text(statement), {**values, **_own(saved)})
+        await self._run(statement, {**values, **_own(saved)})
 
 
 def _own(saved: SavedSearch) -> dict[str, Any]:
@@ -168,11 +162,8 @@ ORDER BY a.found_at DESC, a.search_id DESC, a.post_id DESC LIMIT :limit
 Place = tuple[datetime, UUID, UUID]
 
 
-class SearchAlerts:
+class SearchAlerts(Store):
     """The table `search_alerts`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def told(self, search_id: UUID, since: datetime, until: datetime) -> list[Candidate]:
         """Posts of that time that a search told of, as their documents have them."""
@@ -233,38 +224,34 @@ class SearchAlerts:
             return [_alert(row) for row in (await connection.execute(text(_LIST), values)).mappings()]
 
     async def unread(self, tenant_id: UUID, user_id: UUID) -> int:
-        statement = text(
+        statement = (
             "SELECT count(*) FROM search_alerts a JOIN saved_searches s ON s.id = a.search_id"
             " JOIN posts p ON p.id = a.post_id"
             " WHERE s.user_id = :user AND s.web AND a.read_at IS NULL AND a.story_of IS NULL"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return int((await connection.execute(statement, {"user": user_id})).scalar_one())
+        return int(await self._value(statement, {"user": user_id}, tenant=tenant_id))
 
     async def read(self, tenant_id: UUID, user_id: UUID, *, search_id: UUID | None = None) -> int:
         """Everything that was found until now."""
-        statement = text(
+        statement = (
             "UPDATE search_alerts a SET read_at = now() FROM saved_searches s WHERE s.id = a.search_id"
             " AND a.read_at IS NULL AND s.tenant_id = :tenant AND s.user_id = :user"
             " AND (CAST(:search AS uuid) IS NULL OR s.id = :search)"
         )
         values = {"tenant": tenant_id, "user": user_id, "search": search_id}
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, values)).rowcount
+        return await self._run(statement, values)
 
     async def again(self, saved: SavedSearch) -> int:
         """What the webhook did not take is sent once more."""
-        statement = text(
+        statement = (
             "UPDATE search_alerts SET state = 'waiting', attempts = 0, due_at = now(), error = ''"
             " WHERE search_id = :id AND tenant_id = :tenant AND state = 'dead'"
         )
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"id": saved.id, "tenant": saved.tenant_id})).rowcount
+        return await self._run(statement, {"id": saved.id, "tenant": saved.tenant_id})
 
     async def _set(self, parcel: Parcel, change: str, **values: Any) -> None:
         statement = f"UPDATE search_alerts SET {change} WHERE search_id = :search AND post_id = :post"
-        async with self._database.begin() as connection:
-            await connection.execute(text(statement), {"search": parcel.search_id, "post": parcel.post_id, **values})
+        await self._run(statement, {"search": parcel.search_id, "post": parcel.post_id, **values})
 
 
 def _alert(row: RowMapping) -> Alert:

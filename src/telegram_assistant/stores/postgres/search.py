@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.query import Filters
 from telegram_assistant.language.documents import (
@@ -25,7 +24,7 @@ from telegram_assistant.language.documents import (
 from telegram_assistant.language.lexemes import any_of, quoted
 from telegram_assistant.language.plan import Counts, Either, Plan, Scored
 from telegram_assistant.names import INDEXING
-from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.database import Store, raw_transaction
 
 SAMPLE = 20_000  # documents in which words are counted
 MANY = 8_000  # where more documents than these fit, the newest months are looked through first
@@ -88,11 +87,8 @@ WHERE (changed_at, post_id) > ($1, $2) AND posted_at >= $3 ORDER BY changed_at, 
 """
 
 
-class SearchDocuments:
+class SearchDocuments(Store):
     """The tables `search_documents` and `search_terms`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def known(self, post_ids: Sequence[UUID]) -> dict[UUID, tuple[str, bool]]:
         """What the documents that are there were made from, and whether they are whole."""

@@ -12,7 +12,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.domain.storage import COUNTED, REFUSED, Quota, Room, room_of
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 MOST_REVIVED = 5_000  # files that are looked at in one go, those of the newest posts first
 
@@ -52,20 +52,19 @@ class Measured:
     objects: int
 
 
-class Storage:
+class Storage(Store):
     """`default_mb`: the quota of tenants that have none of their own; 0: none."""
 
     def __init__(self, database: AsyncEngine, *, default_mb: int = 0) -> None:
-        self._database = database
+        super().__init__(database)
         self._default_mb = default_mb
 
     async def tenants(self) -> list[tuple[UUID, str]]:
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text("SELECT id, name FROM tenants ORDER BY name"))
-            return [(row.id, row.name) for row in rows]
+        rows = await self._rows("SELECT id, name FROM tenants ORDER BY name")
+        return [(row.id, row.name) for row in rows]
 
     async def record(self, tenant_id: UUID, usage: Sequence[Usage], at: datetime) -> None:
-        statement = text(
+        statement = (
             "INSERT INTO storage_usage (tenant_id, measured_at, kind, bytes, objects)"
             " SELECT id, :at, :kind, :bytes, :objects FROM tenants WHERE id = :tenant"  # it may have been erased
             " ON CONFLICT (tenant_id, measured_at, kind) DO UPDATE SET bytes = excluded.bytes,"
@@ -74,17 +73,15 @@ class Storage:
         rows = [
             {"tenant": tenant_id, "at": at, "kind": one.kind, "bytes": one.bytes, "objects": one.count} for one in usage
         ]
-        async with self._database.begin() as connection:
-            await connection.execute(statement, rows)
+        await self._run(statement, rows)
 
     async def history(self, tenant_id: UUID, since: datetime) -> list[Measured]:
         """The oldest first."""
-        statement = text(
+        statement = (
             "SELECT measured_at, kind, bytes, objects FROM storage_usage WHERE measured_at >= :since"
             " ORDER BY measured_at, kind"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [Measured(*row) for row in await connection.execute(statement, {"since": since})]
+        return [Measured(*row) for row in await self._rows(statement, {"since": since}, tenant=tenant_id)]
 
     async def prune(self, before: datetime) -> int:
         async with self._database.begin() as connection:
@@ -95,9 +92,8 @@ class Storage:
 
     async def set_quota(self, tenant_id: UUID, megabytes: int | None) -> None:
         """None: as the settings say."""
-        statement = text("UPDATE tenants SET storage_quota_mb = :mb WHERE id = :tenant")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"mb": megabytes, "tenant": tenant_id})
+        statement = "UPDATE tenants SET storage_quota_mb = :mb WHERE id = :tenant"
+        await self._run(statement, {"mb": megabytes, "tenant": tenant_id})
 
     async def quota(self, tenant_id: UUID) -> Quota | None:
         async with self._database.connect() as connection:
@@ -124,23 +120,21 @@ class Storage:
 
     async def revive(self) -> int:
         """Files that were refused, and that there is room for now, wait for their download again."""
-        async with self._database.connect() as connection:
-            values = {"refused": REFUSED, "limit": MOST_REVIVED}
-            refused = list(await connection.execute(text(_REFUSED), values))
+        values = {"refused": REFUSED, "limit": MOST_REVIVED}
+        refused = list(await self._rows(_REFUSED, values))
         rooms = {channel: await self.room(channel) for channel in {row.channel_id for row in refused}}
         fitting: list[Row[Any]] = []
         for row in refused:
             if rooms[row.channel_id].takes(row.size):
                 rooms[row.channel_id].take(row.size)
                 fitting.append(row)
-        statement = text(
+        statement = (
             "UPDATE post_media m SET status = 'pending', attempts = 0, reason = NULL, next_attempt_at = now()"
             " FROM unnest(CAST(:posts AS uuid[]), CAST(:positions AS integer[])) AS w(post_id, position)"
             " WHERE m.post_id = w.post_id AND m.position = w.position AND m.status = 'skipped'"
         )
         keys = {"posts": [row.post_id for row in fitting], "positions": [row.position for row in fitting]}
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, keys)).rowcount
+        return await self._run(statement, keys)
 
     async def _quotas(self, connection: AsyncConnection, which: str, **values: Any) -> list[Quota]:
         given = {"default_mb": self._default_mb, "counted": list(COUNTED), **values}
@@ -194,11 +188,8 @@ class Usage:
     bytes: int
 
 
-class StorageUsage:
+class StorageUsage(Store):
     """Counts when asked: it may take a second on a large archive."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def of(self, tenant_id: UUID) -> list[Usage]:
         async with as_tenant(self._database, tenant_id) as connection:

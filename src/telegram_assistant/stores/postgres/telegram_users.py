@@ -12,28 +12,24 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import Caller, Role, Via
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 _ACTIVE = "NOT disabled AND role <> 'system'"
 # Two people who link the same Telegram user at once come one after the other.
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('users.telegram_user_id', CAST(:telegram AS bigint)))"
 
 
-class TelegramUsers:
+class TelegramUsers(Store):
     """The column `users.telegram_user_id`: each Telegram user speaks for one user at most, and the other way round."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def caller(self, telegram_user_id: int) -> Caller | None:
         """Who this is to us. None: a stranger, or somebody who was disabled."""
-        statement = text(
+        statement = (
             "SELECT u.tenant_id, t.name AS tenant, u.id, u.name, u.role"
             " FROM users u JOIN tenants t ON t.id = u.tenant_id"
             " WHERE u.telegram_user_id = :telegram AND NOT u.disabled AND u.role <> 'system'"
         )
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"telegram": telegram_user_id})).first()
+        row = await self._row(statement, {"telegram": telegram_user_id})
         if row is None:
             return None
         return Caller(
@@ -67,18 +63,16 @@ class TelegramUsers:
 
     async def unlink(self, tenant_id: UUID, user_id: UUID) -> bool:
         """False: there was no link."""
-        statement = text(
+        statement = (
             "UPDATE users SET telegram_user_id = NULL"
             " WHERE id = :user AND tenant_id = :tenant AND telegram_user_id IS NOT NULL"
         )
-        async with self._database.begin() as connection:
-            return bool((await connection.execute(statement, {"tenant": tenant_id, "user": user_id})).rowcount)
+        return bool(await self._run(statement, {"tenant": tenant_id, "user": user_id}))
 
     async def of_user(self, tenant_id: UUID, user_id: UUID) -> int | None:
         """Whom to write to. None: not linked, or disabled."""
-        statement = text(f"SELECT telegram_user_id FROM users WHERE id = :user AND {_ACTIVE}")
-        async with as_tenant(self._database, tenant_id) as connection:
-            found: int | None = (await connection.execute(statement, {"user": user_id})).scalar_one_or_none()
+        statement = f"SELECT telegram_user_id FROM users WHERE id = :user AND {_ACTIVE}"
+        found: int | None = await self._value(statement, {"user": user_id}, tenant=tenant_id)
         return found
 
     async def admins(self, tenant_id: UUID) -> list[UUID]:
@@ -137,24 +131,22 @@ class ToldNotice:
     users: tuple[UUID, ...]
 
 
-class TelegramAlerts:
+class TelegramAlerts(Store):
     """Of all tenants: each row says whose it is. `settled`: how old a row must be to be given out."""
 
     def __init__(self, database: AsyncEngine, *, settled: timedelta = SETTLED) -> None:
-        self._database = database
+        super().__init__(database)
         self._settled = settled
 
     async def now(self) -> datetime:
         """The clock that stamps the rows."""
-        async with self._database.connect() as connection:
-            found: datetime = (await connection.execute(text("SELECT now()"))).scalar_one()
+        found: datetime = await self._value("SELECT now()")
         return found
 
     async def found(self, at: datetime, post_id: UUID, search_id: UUID, *, limit: int) -> list[FoundPost]:
         """After this place."""
         values = {"at": at, "id": post_id, "search": search_id, "limit": limit, "settled": self._settled}
-        async with self._database.connect() as connection:
-            return [FoundPost(*row) for row in await connection.execute(text(_FOUND), values)]
+        return [FoundPost(*row) for row in await self._rows(_FOUND, values)]
 
     async def notices(self, at: datetime, notice_id: UUID, *, limit: int) -> list[ToldNotice]:
         values = {"at": at, "id": notice_id, "limit": limit, "settled": self._settled}

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.post import post_id, post_url
 from telegram_assistant.domain.trends import (
@@ -31,7 +31,7 @@ from telegram_assistant.domain.trends import (
     Window,
     told_before,
 )
-from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant, raw_transaction
+from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tenant, raw_transaction
 
 MOST_POSTS = 300  # of an event that are kept, the first ones
 MOST_SUBJECTS = 20
@@ -92,11 +92,8 @@ class Look:
     reach: int  # days back: before those nothing is known, which is not the same as nothing told
 
 
-class Trends:
+class Trends(Store):
     """The tables `trends` and `trend_posts`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def save(self, look: Look, found: Sequence[Trend]) -> Saved:
         """What is new becomes a row; what was known goes on in its own. Two at once do not make it twice."""
@@ -154,13 +151,11 @@ class Trends:
 
     async def tenants(self) -> list[UUID]:
         """Who watches anything."""
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text("SELECT DISTINCT tenant_id FROM subscriptions ORDER BY tenant_id"))
-            return [row.tenant_id for row in rows]
+        rows = await self._rows("SELECT DISTINCT tenant_id FROM subscriptions ORDER BY tenant_id")
+        return [row.tenant_id for row in rows]
 
     async def forget(self, before: datetime) -> None:
-        async with self._database.begin() as connection:
-            await connection.execute(text("DELETE FROM trends WHERE last_at < :before"), {"before": before})
+        await self._run("DELETE FROM trends WHERE last_at < :before", {"before": before})
 
 
 async def _known(connection: AsyncConnection, look: Look) -> dict[UUID, Known]:
@@ -346,17 +341,13 @@ class Counted:
     background: Background
 
 
-class TrendCounts:
+class TrendCounts(Store):
     """Counts over the full-text index and the findings of tagging."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def channels(self, tenant_id: UUID, window: Window) -> tuple[int, ...]:
         """Those that the tenant watches and that have a past: of a new one everything would be new."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(_CHANNELS), {"before": window.start - LEAST_DAYS * DAY})
-            return tuple(row.id for row in rows)
+        rows = await self._rows(_CHANNELS, {"before": window.start - LEAST_DAYS * DAY}, tenant=tenant_id)
+        return tuple(row.id for row in rows)
 
     async def count(self, channels: Sequence[int], window: Window) -> Counted:
         async with raw_transaction(self._database) as connection:

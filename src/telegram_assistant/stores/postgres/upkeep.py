@@ -14,9 +14,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.database import Store, raw_transaction
 from telegram_assistant.stores.postgres.posts import Connection
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -38,11 +37,8 @@ class Turn(Generic[S]):
     state: S
 
 
-class Upkeep:
+class Upkeep(Store):
     """One row for each thing that is looked after."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     @asynccontextmanager
     async def turn(self, name: str, kind: type[S], *, every: timedelta) -> AsyncIterator[Turn[S] | None]:
@@ -60,30 +56,26 @@ class Upkeep:
             await connection.execute(_KEEP, name, msgspec.json.encode(turn.state).decode())
 
     async def state(self, name: str, kind: type[S]) -> S:
-        async with self._database.connect() as connection:
-            found = await connection.scalar(text("SELECT state::text FROM upkeep WHERE name = :name"), {"name": name})
+        found = await self._value("SELECT state::text FROM upkeep WHERE name = :name", {"name": name})
         return msgspec.json.decode(found or "{}", type=kind)
 
     async def sign(self, roles: Collection[str]) -> None:
         """These roles run in this process, now."""
-        statement = text(
+        statement = (
             "INSERT INTO upkeep (name, state, at) SELECT 'role:' || role, '{}', now() FROM"
             " unnest(CAST(:roles AS text[])) AS role ON CONFLICT (name) DO UPDATE SET at = now()"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"roles": sorted(roles)})
+        await self._run(statement, {"roles": sorted(roles)})
 
     async def signs(self) -> dict[str, timedelta]:
         """How long ago some process gave a sign for each role."""
-        statement = text("SELECT substr(name, 6), now() - at FROM upkeep WHERE name LIKE 'role:%' ORDER BY name")
-        async with self._database.connect() as connection:
-            return {row[0]: row[1] for row in await connection.execute(statement)}
+        statement = "SELECT substr(name, 6), now() - at FROM upkeep WHERE name LIKE 'role:%' ORDER BY name"
+        return {row[0]: row[1] for row in await self._rows(statement)}
 
     async def posts(self) -> int:
         """About how many there are, as the planner knows it: counting them would take long."""
-        statement = text("SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'posts'::regclass")
-        async with self._database.connect() as connection:
-            return int(await connection.scalar(statement) or 0)
+        statement = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'posts'::regclass"
+        return int(await self._value(statement) or 0)
 
 
 async def begin_anew(connection: Connection, name: str, state: msgspec.Struct) -> None:
@@ -116,16 +108,12 @@ class Spoiled:
     latest: datetime | None
 
 
-class StoredTimes:
+class StoredTimes(Store):
     """Of all channels."""
 
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
-
     async def now(self) -> datetime:
-        async with self._database.connect() as connection:
-            found: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
-            return found
+        found: datetime = await self._value("SELECT clock_timestamp()")
+        return found
 
     async def pull_back(self, now: datetime, horizon: Horizon, promised: datetime) -> Spoiled:
         """What lies too far ahead is visited now, promised for `promised`, and leased for no longer than usual."""

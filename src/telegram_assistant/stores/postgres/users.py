@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.access import Role
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.stores.postgres.database import as_jsonb, as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_jsonb
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +64,31 @@ SELECT count(*) FROM users WHERE tenant_id = :tenant AND id <> :id AND role = 'a
 """
 
 
-class Users:
+class Users(Store):
     """The tables `tenants` and `users`. What a caller asks for is read under row-level security."""
 
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
-
     async def tenants(self) -> list[Tenant]:
-        async with self._database.connect() as connection:
-            return [Tenant(*row) for row in await connection.execute(text(f"{_TENANTS} ORDER BY t.created_at, t.id"))]
+        return [Tenant(*row) for row in await self._rows(f"{_TENANTS} ORDER BY t.created_at, t.id")]
 
     async def tenant(self, name: str) -> Tenant | None:
-        async with self._database.connect() as connection:
-            row = (await connection.execute(text(f"{_TENANTS} WHERE t.name = :name"), {"name": name})).first()
+        row = await self._row(f"{_TENANTS} WHERE t.name = :name", {"name": name})
         return None if row is None else Tenant(*row)
 
     async def add_tenant(self, name: str) -> UUID | None:
         """None: there is one of this name already."""
-        statement = text("INSERT INTO tenants (name) VALUES (:name) ON CONFLICT DO NOTHING RETURNING id")
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, {"name": name})).scalar_one_or_none()
+        statement = "INSERT INTO tenants (name) VALUES (:name) ON CONFLICT DO NOTHING RETURNING id"
+        added: UUID | None = await self._value(statement, {"name": name})
+        return added
 
     async def of_tenant(self, tenant_id: UUID, *, limit: int, after: UUID | None = None) -> list[User]:
         """The people of a tenant, in the order in which they came."""
-        statement = text(
+        statement = (
             f"SELECT {_USER} FROM users u WHERE u.role <> 'system' AND (CAST(:after AS uuid) IS NULL"
             " OR (u.created_at, u.id) > (SELECT a.created_at, a.id FROM users a WHERE a.id = :after))"
             " ORDER BY u.created_at, u.id LIMIT :limit"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"limit": limit, "after": after})
-            return [_user(row) for row in rows]
+        rows = await self._rows(statement, {"limit": limit, "after": after}, tenant=tenant_id)
+        return [_user(row) for row in rows]
 
     async def get(self, tenant_id: UUID, user_id: UUID) -> User | None:
         return await self._one(tenant_id, "u.id = :value", user_id)
@@ -104,22 +98,21 @@ class Users:
         return await self._one(tenant_id, "lower(:value) IN (u.login, lower(u.email), lower(u.name))", name)
 
     async def _one(self, tenant_id: UUID, condition: str, value: object) -> User | None:
-        statement = text(
+        statement = (
             f"SELECT {_USER} FROM users u WHERE u.role <> 'system' AND {condition} ORDER BY u.created_at, u.id LIMIT 1"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(statement, {"value": value})).first()
+        row = await self._row(statement, {"value": value}, tenant=tenant_id)
         return None if row is None else _user(row)
 
     async def add(self, tenant_id: UUID, *, name: str, role: Role, email: str | None) -> UUID | None:
-        """None: the e-mail address is somebody's already."""
-        statement = text(
+        """None: another user has this e-mail address."""
+        statement = (
             "INSERT INTO users (tenant_id, name, role, email) VALUES (:tenant, :name, :role, :email)"
             " ON CONFLICT DO NOTHING RETURNING id"
         )
         values = {"tenant": tenant_id, "name": name, "role": role.value, "email": email}
-        async with self._database.begin() as connection:
-            return (await connection.execute(statement, values)).scalar_one_or_none()
+        added: UUID | None = await self._value(statement, values)
+        return added
 
     async def change(
         self, tenant_id: UUID, user_id: UUID, *, role: Role | None = None, disabled: bool | None = None
@@ -144,18 +137,16 @@ class Users:
 
     async def sign_in(self, login: str) -> SignIn | None:
         """Without a tenant: which one it is follows from the login."""
-        statement = text(
+        statement = (
             "SELECT id, tenant_id, password_hash FROM users WHERE login = :login AND NOT disabled AND role <> 'system'"
         )
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"login": login})).first()
+        row = await self._row(statement, {"login": login})
         return None if row is None else SignIn(*row)
 
     async def set_hash(self, user_id: UUID, password_hash: str, *, instead_of: str) -> None:
         """Better parameters for the same password; one that was changed meanwhile stays."""
-        statement = text("UPDATE users SET password_hash = :hash WHERE id = :id AND password_hash = :old")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": user_id, "hash": password_hash, "old": instead_of})
+        statement = "UPDATE users SET password_hash = :hash WHERE id = :id AND password_hash = :old"
+        await self._run(statement, {"id": user_id, "hash": password_hash, "old": instead_of})
 
 
 async def _is_last_admin(connection: AsyncConnection, tenant_id: UUID, user_id: UUID) -> bool:
@@ -188,11 +179,8 @@ class AuditEntry:
     address: str
 
 
-class AuditLog:
+class AuditLog(Store):
     """The table `audit_log`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def add(
         self,
@@ -205,7 +193,7 @@ class AuditLog:
         address: str = "",
         now: datetime,
     ) -> None:
-        statement = text(
+        statement = (
             "INSERT INTO audit_log (tenant_id, user_id, at, action, target, details, address)"
             " VALUES (:tenant, :user, :now, :action, :target, CAST(:details AS jsonb), :address)"
         )
@@ -221,16 +209,14 @@ class AuditLog:
             "details": as_jsonb(clean),
             "address": clean_text(address)[:LONGEST_ADDRESS],
         }
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def newest(self, tenant_id: UUID, *, limit: int, before: int | None = None) -> list[AuditEntry]:
         """Newest first."""
-        statement = text(
+        statement = (
             "SELECT l.id, l.at, l.user_id, u.name, l.action, l.target, l.details, l.address"
             " FROM audit_log l LEFT JOIN users u ON u.id = l.user_id AND u.role <> 'system'"
             " WHERE CAST(:before AS bigint) IS NULL OR l.id < :before ORDER BY l.id DESC LIMIT :limit"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"limit": limit, "before": before})
-            return [AuditEntry(*row) for row in rows]
+        rows = await self._rows(statement, {"limit": limit, "before": before}, tenant=tenant_id)
+        return [AuditEntry(*row) for row in rows]

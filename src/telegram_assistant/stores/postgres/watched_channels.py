@@ -12,13 +12,13 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, SourceError
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 DEFAULT_ZONE = "Europe/Moscow"
 HOURS, DAYS = 24, 7
@@ -41,11 +41,8 @@ _DERIVE = text(
 )
 
 
-class ChannelSettings:
+class ChannelSettings(Store):
     """The table `channel_settings`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def change(
         self, tenant_id: UUID, channel_id: int, priority: int | None = None, timezone: str | None = None
@@ -85,60 +82,50 @@ def no_account_joined(shown: str) -> str:
 _REQUEST = ", ".join(Request.__dataclass_fields__)
 
 
-class Requests:
+class Requests(Store):
     """Requests to watch a channel, until Telegram confirms that it exists.
 
     A request is never lost: what fails is tried again, ever more rarely, and shows its error.
     """
 
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
-
     async def add(self, tenant_id: UUID, user_id: UUID, reference: str) -> None:
         """The same request again means: try now."""
-        statement = text(
+        statement = (
             "INSERT INTO channel_requests (tenant_id, user_id, reference) VALUES (:tenant, :user, :reference)"
             " ON CONFLICT (tenant_id, reference) DO UPDATE SET next_attempt_at = NULL, channel_id = NULL,"
             " last_error = NULL, attempts = 0"
         )
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"tenant": tenant_id, "user": user_id, "reference": reference})
+        await self._run(statement, {"tenant": tenant_id, "user": user_id, "reference": reference})
 
     async def open(self) -> list[Request]:
-        statement = text(f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id")
-        async with self._database.connect() as connection:
-            return [Request(*row) for row in await connection.execute(statement)]
+        statement = f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id"
+        return [Request(*row) for row in await self._rows(statement)]
 
     async def get(self, tenant_id: UUID, reference: str) -> Request | None:
-        statement = text(f"SELECT {_REQUEST} FROM channel_requests WHERE tenant_id = :t AND reference = :r")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"t": tenant_id, "r": reference})).first()
+        statement = f"SELECT {_REQUEST} FROM channel_requests WHERE tenant_id = :t AND reference = :r"
+        row = await self._row(statement, {"t": tenant_id, "r": reference})
         return None if row is None else Request(*row)
 
     async def drop(self, tenant_id: UUID, reference: str) -> bool:
-        statement = text("DELETE FROM channel_requests WHERE tenant_id = :t AND reference = :r")
-        async with self._database.begin() as connection:
-            result = await connection.execute(statement, {"t": tenant_id, "r": reference})
-        return bool(result.rowcount)
+        statement = "DELETE FROM channel_requests WHERE tenant_id = :t AND reference = :r"
+        return bool(await self._run(statement, {"t": tenant_id, "r": reference}))
 
     async def take(self, *, now: datetime, hold: timedelta, limit: int, without: Collection[int] = ()) -> list[Request]:
         """Those whose turn it is. `hold` keeps others off while we ask Telegram."""
-        statement = text(
+        statement = (
             "WITH due AS MATERIALIZED (SELECT id FROM channel_requests WHERE channel_id IS NULL"
             " AND (next_attempt_at IS NULL OR next_attempt_at <= :now) AND NOT id = ANY(:without)"
             " ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)"
             " UPDATE channel_requests SET next_attempt_at = :until, attempts = attempts + 1"
             f" WHERE id IN (SELECT id FROM due) RETURNING {_REQUEST}"
         )
-        async with self._database.begin() as connection:
-            values = {"now": now, "until": now + hold, "limit": limit, "without": list(without)}
-            rows = await connection.execute(statement, values)
-            return sorted((Request(*row) for row in rows), key=lambda request: request.id)
+        values = {"now": now, "until": now + hold, "limit": limit, "without": list(without)}
+        rows = await self._rows(statement, values)
+        return sorted((Request(*row) for row in rows), key=lambda request: request.id)
 
     async def fail(self, request: Request, error: str, *, next_attempt_at: datetime) -> None:
-        statement = text("UPDATE channel_requests SET last_error = :error, next_attempt_at = :next WHERE id = :id")
-        async with self._database.begin() as connection:
-            await connection.execute(statement, {"id": request.id, "error": error, "next": next_attempt_at})
+        statement = "UPDATE channel_requests SET last_error = :error, next_attempt_at = :next WHERE id = :id"
+        await self._run(statement, {"id": request.id, "error": error, "next": next_attempt_at})
 
     async def fulfil(self, request: Request, info: ChannelInfo, account_id: str, now: datetime) -> None:
         """The channel exists: store it once for all, subscribe, and let the next visit come at once.
@@ -294,17 +281,14 @@ _SELECT = (
 )
 
 
-class WatchedChannels:
+class WatchedChannels(Store):
     """The channels of one tenant or another; which, the caller says with every question."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def page(
         self, tenant_id: UUID, *, limit: int, after: tuple[str, int] | None = None, words: str = ""
     ) -> list[Watched]:
         """By title; `after` is the last of the page before, as (its title, its id)."""
-        statement = text(
+        statement = (
             f"{_SELECT} AND (CAST(:after_title AS text) IS NULL"
             " OR (lower(title), id) > (lower(:after_title), :after_id))"
             " AND (strpos(lower(title), lower(:words)) > 0 OR strpos(lower(username), lower(:name)) > 0)"
@@ -313,8 +297,7 @@ class WatchedChannels:
         title, number = after or (None, 0)
         values = {"after_title": title, "after_id": number, "limit": limit}
         names = {"words": words, "name": words.removeprefix("@")}
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [_watched(row) for row in await connection.execute(statement, values | names)]
+        return [_watched(row) for row in await self._rows(statement, values | names, tenant=tenant_id)]
 
     async def summary(self, tenant_id: UUID) -> Summary:
         statement = text(
@@ -326,60 +309,51 @@ class WatchedChannels:
         return Summary(int(channels), int(captured), int(failing))
 
     async def get(self, tenant_id: UUID, channel_id: int) -> Watched | None:
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(text(f"{_SELECT} AND id = :id"), {"id": channel_id})).first()
+        row = await self._row(f"{_SELECT} AND id = :id", {"id": channel_id}, tenant=tenant_id)
         return None if row is None else _watched(row)
 
     async def by_ref(self, tenant_id: UUID, ref: ChannelRef) -> Watched | None:
-        statement = text(f"{_SELECT} AND (lower(username) = :name OR id = CAST(:id AS bigint))")
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(statement, {"name": ref.username, "id": ref.channel_id})).first()
+        statement = f"{_SELECT} AND (lower(username) = :name OR id = CAST(:id AS bigint))"
+        row = await self._row(statement, {"name": ref.username, "id": ref.channel_id}, tenant=tenant_id)
         return None if row is None else _watched(row)
 
     async def filling(self, tenant_id: UUID, *, limit: int) -> list[Watched]:
         """Channels whose older posts are on their way, those with the most to come first."""
-        statement = text(
+        statement = (
             f"{_SELECT} AND status = 'active' AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
             " OR NOT coverage @> int8range(asked.start, asked.stop))"
             " ORDER BY asked.stop - asked.start DESC LIMIT :limit"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [_watched(row) for row in await connection.execute(statement, {"limit": limit})]
+        return [_watched(row) for row in await self._rows(statement, {"limit": limit}, tenant=tenant_id)]
 
     async def public(self, username: str) -> Known | None:
         """Of a public channel that any tenant watches: what its own page says too."""
-        statement = text(
+        statement = (
             "SELECT username, title, about, subscribers FROM channels"
             " WHERE lower(username) = :name AND tenant_id IS NULL AND status IN ('active', 'dead')"
         )
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement, {"name": username})).first()
+        row = await self._row(statement, {"name": username})
         return None if row is None else Known(*row)
 
     async def requests(self, tenant_id: UUID, *, limit: int) -> list[Request]:
         """Requests that are still open, newest first."""
-        statement = text(
-            f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id DESC LIMIT :limit"
-        )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [Request(*row) for row in await connection.execute(statement, {"limit": limit})]
+        statement = f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id DESC LIMIT :limit"
+        return [Request(*row) for row in await self._rows(statement, {"limit": limit}, tenant=tenant_id)]
 
     async def request(
         self, tenant_id: UUID, *, number: int | None = None, reference: str | None = None
     ) -> Request | None:
         """By its number, or by its reference; fulfilled or not."""
-        statement = text(
+        statement = (
             f"SELECT {_REQUEST} FROM channel_requests"
             " WHERE id = CAST(:number AS bigint) OR reference = CAST(:reference AS text)"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(statement, {"number": number, "reference": reference})).first()
+        row = await self._row(statement, {"number": number, "reference": reference}, tenant=tenant_id)
         return None if row is None else Request(*row)
 
     async def drop_request(self, tenant_id: UUID, number: int) -> bool:
-        statement = text("DELETE FROM channel_requests WHERE id = :number AND channel_id IS NULL")
-        async with as_tenant(self._database, tenant_id) as connection:
-            return bool((await connection.execute(statement, {"number": number})).rowcount)
+        statement = "DELETE FROM channel_requests WHERE id = :number AND channel_id IS NULL"
+        return bool(await self._run(statement, {"number": number}, tenant=tenant_id))
 
     async def watch(self, tenant_id: UUID, user_id: UUID, channel_id: int) -> None:
         """A channel that was captured before; one that is not known yet needs a request."""
@@ -411,16 +385,15 @@ class WatchedChannels:
 
     async def by_hour(self, tenant_id: UUID, channel_id: int, *, timezone: str, since: datetime) -> list[list[int]]:
         """How many posts came by weekday (Monday first) and hour, on the clocks of that zone; an album is one."""
-        statement = text(
+        statement = (
             "SELECT extract(isodow FROM at AT TIME ZONE :zone)::int - 1, extract(hour FROM at AT TIME ZONE :zone)::int,"
             " count(*) FROM (SELECT min(posted_at) AS at FROM posts WHERE channel_id = :id AND posted_at >= :since"
             " GROUP BY coalesce(grouped_id, -message_id)) AS arrivals GROUP BY 1, 2"
         )
         counts = [[0] * HOURS for _ in range(DAYS)]
         values = {"id": channel_id, "zone": timezone, "since": since}
-        async with as_tenant(self._database, tenant_id) as connection:
-            for day, hour, posts in await connection.execute(statement, values):
-                counts[day][hour] = posts
+        for day, hour, posts in await self._rows(statement, values, tenant=tenant_id):
+            counts[day][hour] = posts
         return counts
 
 

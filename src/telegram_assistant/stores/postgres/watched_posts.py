@@ -8,12 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.alerting import MOST_WATCHED
 from telegram_assistant.domain.post import post_url
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.database import as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 _POST = """
 SELECT p.id, p.version, p.deleted_at IS NOT NULL AS deleted, p.message_id, c.id AS channel_id, c.title, c.username
@@ -81,16 +80,12 @@ class ChannelState:
     unknown: int
 
 
-class WatchedPosts:
+class WatchedPosts(Store):
     """The table `watched_posts`."""
-
-    def __init__(self, database: AsyncEngine) -> None:
-        self._database = database
 
     async def watch(self, tenant_id: UUID, user_id: UUID, post_id: UUID) -> bool:
         """False: the tenant sees no such post. Raises Reject for one too many."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(text(_POST), {"post": post_id})).one_or_none()
+        row = await self._row(_POST, {"post": post_id}, tenant=tenant_id)
         if row is None:
             return False
         values = {
@@ -118,29 +113,24 @@ class WatchedPosts:
         return True
 
     async def unwatch(self, tenant_id: UUID, user_id: UUID, post_id: UUID) -> bool:
-        statement = text("DELETE FROM watched_posts WHERE tenant_id = :tenant AND user_id = :user AND post_id = :post")
-        async with self._database.begin() as connection:
-            gone = await connection.execute(statement, {"tenant": tenant_id, "user": user_id, "post": post_id})
-        return bool(gone.rowcount)
+        statement = "DELETE FROM watched_posts WHERE tenant_id = :tenant AND user_id = :user AND post_id = :post"
+        return bool(await self._run(statement, {"tenant": tenant_id, "user": user_id, "post": post_id}))
 
     async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[WatchedPost]:
         """The newest first."""
-        statement = text(
+        statement = (
             "SELECT post_id, title, url, deleted, created_at FROM watched_posts WHERE user_id = :user"
             " ORDER BY created_at DESC, post_id"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [WatchedPost(*row) for row in await connection.execute(statement, {"user": user_id})]
+        return [WatchedPost(*row) for row in await self._rows(statement, {"user": user_id}, tenant=tenant_id)]
 
     async def is_watched(self, tenant_id: UUID, user_id: UUID, post_id: UUID) -> bool:
-        statement = text("SELECT 1 FROM watched_posts WHERE user_id = :user AND post_id = :post")
-        async with as_tenant(self._database, tenant_id) as connection:
-            return (await connection.execute(statement, {"user": user_id, "post": post_id})).scalar() is not None
+        statement = "SELECT 1 FROM watched_posts WHERE user_id = :user AND post_id = :post"
+        return await self._value(statement, {"user": user_id, "post": post_id}, tenant=tenant_id) is not None
 
     async def changed(self, *, limit: int) -> list[ChangedPost]:
         """Of all tenants."""
-        async with self._database.connect() as connection:
-            return [ChangedPost(*row) for row in await connection.execute(text(_CHANGED), {"limit": limit})]
+        return [ChangedPost(*row) for row in await self._rows(_CHANGED, {"limit": limit})]
 
     async def seen_by(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> set[UUID]:
         """Those that the tenant sees now."""
@@ -150,25 +140,22 @@ class WatchedPosts:
 
     async def known(self, one: ChangedPost) -> None:
         """Its watcher was told."""
-        statement = text(
+        statement = (
             "UPDATE watched_posts SET version = greatest(version, :version), deleted = :deleted"
             " WHERE user_id = :user AND post_id = :post"
         )
         values = {"version": one.version or one.known, "deleted": one.deleted, "user": one.user_id, "post": one.post_id}
-        async with self._database.begin() as connection:
-            await connection.execute(statement, values)
+        await self._run(statement, values)
 
     async def texts(self, tenant_id: UUID, post_id: UUID, versions: Sequence[int]) -> dict[int, str]:
         """What a post said in these versions, as far as the tenant sees it and it is kept."""
-        statement = text(
+        statement = (
             "SELECT version, text FROM post_versions WHERE post_id = :post AND version = ANY(:versions)"
             " UNION ALL SELECT version, text FROM posts WHERE id = :post AND version = ANY(:versions)"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"post": post_id, "versions": list(versions)})
-            return {row.version: row.text for row in rows}
+        rows = await self._rows(statement, {"post": post_id, "versions": list(versions)}, tenant=tenant_id)
+        return {row.version: row.text for row in rows}
 
     async def channels(self) -> list[ChannelState]:
         """Every channel of every tenant that is read or cannot be read any more."""
-        async with self._database.connect() as connection:
-            return [ChannelState(*row) for row in await connection.execute(text(_TROUBLED))]
+        return [ChannelState(*row) for row in await self._rows(_TROUBLED)]
