@@ -64,7 +64,7 @@ def sync_interests(database: AsyncEngine, graph: Graph | None) -> Work:
         if graph is None:
             return "the graph belongs to another process: nothing was synchronised"
         changed = 0
-        people = await store.everybody()
+        people = await store.people()
         for person in people:
             now = {topic: round(weight, 3) for topic, weight in weights(person.interests, moment).items()}
             if await graph.interests(person.tenant_id, person.user_id) != now:

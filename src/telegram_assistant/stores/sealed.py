@@ -1,4 +1,4 @@
-"""Sessions encrypted at rest: whoever has a Telegram session has the account (LESSONS 24)."""
+"""Sessions encrypted at rest: a Telegram session is as good as the account (LESSONS 24)."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ async def test_the_system_has_no_interests(services: Services) -> None:
         csrf="",
     )
     await note(services, nobody, Act.VIEW, ["space"])
-    assert await Interests(services.database).everybody() == []
+    assert await Interests(services.database).people() == []
 
 
 async def test_the_graph_follows(town: Town, services: Services) -> None:

@@ -104,7 +104,7 @@ class TelegramAccounts(Store):
         return None if row is None else _account(row)
 
     async def remove(self, account_id: str) -> bool:
-        """Forget an account with its session, and with the access hashes that nobody else can use."""
+        """Forget an account with its session, and with the access hashes that only it can use."""
         async with self._database.begin() as connection:
             await connection.execute(
                 text("UPDATE channels SET access_hash = access_hash - :id WHERE jsonb_exists(access_hash, :id)"),
@@ -119,7 +119,7 @@ class TelegramAccounts(Store):
         return bool(result.rowcount)
 
     async def end(self, account: Account) -> None:
-        """Write down why an account is of no use, unless somebody has logged in with it again since then."""
+        """Write down why an account is of no use, unless a login since then has made it usable again."""
         statement = (
             "UPDATE telegram_accounts SET status = :status, last_error = :error"
             " WHERE id = CAST(:id AS uuid) AND session = :session"
@@ -179,7 +179,7 @@ TURN = 0x7467615F6C656173  # of the advisory lock: those who share accounts do s
 PROCESS, ACCOUNT, SESSION = "process:", "account:", "session:"
 
 # A channel that we can read. One whose hash only others know is theirs, until it has waited too long ({late}): looking
-# a username up is what Telegram limits hardest. What no account at all can read is everybody's, to be said why.
+# a username up is what Telegram limits hardest. Every process takes a channel that no account can read, to say why.
 _READABLE = (
     "(jsonb_exists_any({c}.access_hash, CAST(:knowing AS text[]))"
     " OR ({c}.username IS NOT NULL AND :asking AND"

@@ -25,7 +25,7 @@ from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tenant
 
 DELIVERIES_KEPT = timedelta(days=30)
-WINDOW = timedelta(days=1)  # what happened while nobody looked is sent when it is not older
+WINDOW = timedelta(days=1)  # what happened while no process watched is still sent if it is not older
 
 _COLUMNS = "id, tenant_id, kind, name, hint, topics, enabled, created_at"
 _DELIVERY = (
@@ -143,7 +143,7 @@ class AlertDeliveries(Store):
     """The table `alert_deliveries`."""
 
     async def enqueue(self) -> int:
-        """Whatever is told and has places to go to; each once."""
+        """Notices that are told and have places to go to; each once."""
         added = [await self._run(statement, {"window": WINDOW}) for statement in (_NOTICES, _RESOLVED, _FOUND)]
         return sum(added)
 
@@ -238,7 +238,7 @@ ON CONFLICT DO NOTHING
 
 
 class Notices(Store):
-    """The table `notices`. One process settles at a time: whoever holds the lock of alerts."""
+    """The table `notices`. One process settles at a time: the one that holds the lock of alerts."""
 
     async def settle(self, topic: Topic, found: Sequence[Condition], now: datetime) -> tuple[int, int]:
         """What lasts is opened once, and what is well again resolved; how many of each."""
@@ -260,7 +260,7 @@ class Notices(Store):
         return opened, resolved
 
     async def happened(self, tenant_id: UUID, user_id: UUID, key: str, content: dict[str, Any]) -> None:
-        """Of a post, for whoever watches it; once."""
+        """Of a post, for each user who watches it; once."""
         statement = (
             "INSERT INTO notices (tenant_id, user_id, topic, key, state, content)"
             " SELECT tenant_id, id, 'post', :key, 'told', CAST(:content AS jsonb) FROM users u"

@@ -106,7 +106,7 @@ class Standing:
     shown: str
     status: str
     captured: int
-    requested: int  # ids that somebody asked for
+    requested: int  # ids that were asked for
     known: int  # of those
     proven_up_to: int  # every requested id up to this one is known
     last_post_at: datetime | None
@@ -235,7 +235,7 @@ class Channels(Store):
 
     @after_deadlock
     async def renew(self, channel_id: int, owner: str, *, now: datetime, ttl: timedelta) -> bool:
-        """False when the lease was lost: somebody else may be reading the channel by now."""
+        """False when the lease was lost: another process may be reading the channel by now."""
         statement = "UPDATE channels SET leased_until = :until WHERE id = :id AND leased_by = :owner"
         return bool(await self._run(statement, {"id": channel_id, "owner": owner, "until": now + ttl}))
 
@@ -437,7 +437,7 @@ class Channels(Store):
 
     @after_deadlock
     async def rename(self, channel_id: int, title: str, username: str | None, *, protected: bool = False) -> None:
-        """As Telegram says now; whoever had the name in our books has it no more."""
+        """As Telegram says now; a channel that had this name here before loses it."""
         both = text(
             "SELECT id FROM channels WHERE id = :id OR lower(username) = lower(:name) ORDER BY id FOR NO KEY UPDATE"
         )
@@ -450,7 +450,7 @@ class Channels(Store):
             await connection.execute(statement, values)
 
     async def ask_history(self, channel_id: int, since: datetime | None) -> None:
-        """Somebody wants the history from this moment on (None: all of it). Whoever reads next asks Telegram."""
+        """Ask for the history from this moment on (None: all of it). The next reader asks Telegram."""
         statement = "UPDATE channels SET history_from = least(history_from, :since) WHERE id = :id"
         await self._run(statement, {"id": channel_id, "since": since or BEFORE_TELEGRAM})
 

@@ -35,7 +35,7 @@ MADE_BY_MIGRATIONS = {"tenants": SYSTEM_TENANT, "users": SYSTEM_USER}
 
 @asynccontextmanager
 async def snapshot(database: AsyncEngine) -> AsyncIterator[Raw]:
-    """A transaction that sees all tables as they are at this moment, whatever is written meanwhile."""
+    """A transaction that sees all tables as they are at this moment, without what is written meanwhile."""
     async with database.connect() as connection:
         driver = cast("Any", (await connection.get_raw_connection()).driver_connection)
         async with driver.transaction(isolation="repeatable_read", readonly=True):
@@ -44,7 +44,7 @@ async def snapshot(database: AsyncEngine) -> AsyncIterator[Raw]:
 
 @asynccontextmanager
 async def empty_tables(database: AsyncEngine) -> AsyncIterator[Raw]:
-    """A transaction in which nobody else has the tables, and in which they lose what migrations wrote."""
+    """A transaction that locks all tables and removes what migrations wrote into them."""
     async with raw_transaction(database) as connection:
         names = list(await columns_of(connection))
         await connection.execute(f"LOCK TABLE {', '.join(names)} IN ACCESS EXCLUSIVE MODE")

@@ -231,7 +231,7 @@ class Links(Store):
             await _add_link(connection, tenant_id, user_id, sha256=sha256, purpose=purpose, expires=expires)
 
     async def add_first(self, *, sha256: str, expires: datetime) -> bool:
-        """For the first admin, who is made here if need be. False: somebody has a password already."""
+        """For the first admin, who is made here if need be. False: a user has a password already."""
         tenant_id = UUID(SYSTEM_TENANT)
         find = text(
             "SELECT id FROM users WHERE tenant_id = :tenant AND role = 'admin' AND NOT disabled"
@@ -264,7 +264,7 @@ class Links(Store):
                     "UPDATE users SET login = coalesce(:login, login), password_hash = :hash WHERE id = :user"
                 )
                 await connection.execute(statement, {"user": user_id, "login": login, "hash": password_hash})
-                # Whoever was in with the old password is out.
+                # Sessions that began with the old password end.
                 await connection.execute(text("DELETE FROM sessions WHERE user_id = :user"), {"user": user_id})
                 await _begin(connection, tenant_id, user_id, session)
         except IntegrityError as exc:

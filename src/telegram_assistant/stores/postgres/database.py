@@ -131,8 +131,8 @@ async def raw_transaction(engine: AsyncEngine) -> AsyncIterator[asyncpg.Connecti
             async with driver.transaction():
                 yield driver
         except asyncio.CancelledError:
-            # In the middle of BEGIN or COMMIT nobody knows whether there is a transaction. The pool would not look, and
-            # whoever got the connection next would work inside it, with its locks held for ever.
+            # In the middle of BEGIN or COMMIT it is unknown whether there is a transaction. The pool does not look: the
+            # next user of the connection would work inside that transaction, with its locks held for ever.
             await connection.invalidate()
             raise
 

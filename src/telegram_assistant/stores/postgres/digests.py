@@ -172,7 +172,7 @@ LONGEST_ERROR = 500
 _COLUMNS = (
     "i.id, i.tenant_id, i.digest_id, i.scheduled_for, i.since, i.until, i.attempts, i.error, i.built_at, i.content"
 )
-# Whoever comes second finds another time there, and adds nothing.
+# The second of two processes finds another time there, and adds nothing.
 _MOVE = "UPDATE digests SET next_at = :next WHERE id = :id AND next_at = :was AND enabled RETURNING id"
 _ADD = """
 INSERT INTO digest_issues (tenant_id, digest_id, scheduled_for, since, until, try_at)
@@ -208,7 +208,7 @@ class DigestIssues(Store):
     async def plan(
         self, digest: Digest, slot: datetime, *, since: datetime, earliest: datetime, next_at: datetime
     ) -> bool:
-        """An issue for this time, from where the last one ended; False: somebody else planned it."""
+        """An issue for this time, from where the last one ended; False: another process planned it."""
         values = {"id": digest.id, "was": digest.next_at, "next": next_at}
         new = {"tenant": digest.tenant_id, "id": digest.id, "slot": slot, "since": since, "earliest": earliest}
         async with self._database.begin() as connection:
@@ -228,7 +228,7 @@ class DigestIssues(Store):
         await self._run(statement, values)
 
     async def built(self, issue: Issue, content: Content, *, now: datetime, send: Sequence[str]) -> bool:
-        """Store it, and what has to be sent, together; False: somebody was quicker."""
+        """Store it, and what has to be sent, together; False: another process was quicker."""
         statement = text(
             "UPDATE digest_issues SET state = 'built', content = CAST(:content AS jsonb), built_at = :now, error = ''"
             " WHERE id = :id AND state = 'due' RETURNING id"
@@ -400,7 +400,7 @@ class Standing:
     channel_id: int
     channel: str
     status: str
-    unknown: int  # message ids that nobody can speak for
+    unknown: int  # message ids of which it is not known what they are
     last_success_at: datetime | None
     failures: int
     last_error: str

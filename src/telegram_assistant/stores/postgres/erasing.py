@@ -17,7 +17,7 @@ from telegram_assistant.stores.postgres.database import Store
 
 @dataclass(frozen=True, slots=True)
 class Belongings:
-    """What belongs to a tenant, and what nobody else would miss."""
+    """What belongs to a tenant, and what no other tenant sees."""
 
     tenant_id: UUID
     users: frozenset[UUID]
@@ -42,7 +42,7 @@ WHERE g.status IN ('linked', 'removed') AND (g.tenant_id IS NULL OR g.tenant_id 
 """
 _OF_CHANNELS = "IN (SELECT p.id FROM posts p WHERE p.channel_id = ANY(:channels))"
 _ALBUMS_OF_CHANNELS = "IN (SELECT g.id FROM media_groups g WHERE g.channel_id = ANY(:channels))"
-# Still in the store for somebody: a post has it now, or had it in an earlier version.
+# Files that are still needed: a post has it now, or had it in an earlier version.
 _USED = """
 SELECT m.sha256 FROM post_media m WHERE m.sha256 = ANY(:files)
 UNION SELECT e ->> 'sha256' FROM post_versions v CROSS JOIN LATERAL jsonb_array_elements(v.media) e
@@ -52,7 +52,7 @@ _OUTBOX = f"""
 DELETE FROM outbox o WHERE tenant_id = :tenant OR EXISTS (
   SELECT 1 FROM unnest(o.ids) i(id) WHERE i.id {_OF_CHANNELS} OR i.id {_ALBUMS_OF_CHANNELS})
 """
-# A letter that nobody could read belongs to the system, whatever it names.
+# A letter that could not be read belongs to the system, even if it names a tenant.
 _LETTERS = """
 DELETE FROM dead_letters WHERE tenant_id = :tenant OR position(:name IN payload::text) > 0
   OR payload ->> 'channel_id' = ANY(:channel_names)
@@ -129,7 +129,7 @@ class Erasing(Store):
             return await _ids(connection, statement, values)
 
     async def remove_channels(self, belongings: Belongings) -> None:
-        """With all that hangs on them: posts, albums, pages that nobody else links to, letters, answers of models."""
+        """With all that hangs on them: posts, albums, pages that no other post links to, letters, answers of models."""
         values: dict[str, Any] = {
             "tenant": belongings.tenant_id,
             "name": str(belongings.tenant_id),
@@ -145,7 +145,7 @@ class Erasing(Store):
                 await _run(connection, statement, values)
 
     async def unused(self, files: Sequence[str]) -> list[str]:
-        """Those of them that no post of anybody has or had."""
+        """Those of them that no post has or had."""
         async with self._database.connect() as connection:
             used = set(await _ids(connection, _USED, {"files": list(files)}))
         return [one for one in files if one not in used]

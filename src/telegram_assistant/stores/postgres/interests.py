@@ -17,7 +17,7 @@ from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 _COLUMNS = "topic, queries, views, chosen, last_at"
 _LEFT = "exp(-greatest(0, extract(epoch FROM CAST(:now AS timestamptz) - i.last_at)) / :decay)"
-# What somebody never wants is not learned; one who has enough topics learns no new ones.
+# A topic that a user never wants is not learned; a user with enough topics learns no new ones.
 _NOTE = f"""
 INSERT INTO interests AS i (user_id, topic, tenant_id, queries, views, last_at)
 SELECT :user, n.topic, :tenant, :query, :view, :now FROM unnest(CAST(:topics AS text[])) AS n(topic)
@@ -89,7 +89,7 @@ class Interests(Store):
             return int(done.rowcount)
 
     async def forget_faded(self, now: datetime) -> None:
-        """What nobody asked for in a long time."""
+        """What was not asked for in a long time."""
         await self._run(_FADED, {"least": LEAST_WEIGHT, **_decay(now)})
 
     async def of_channels(self, channel_ids: Collection[int]) -> dict[int, set[str]]:
@@ -104,8 +104,8 @@ class Interests(Store):
             found[channel_id].add(topic)
         return dict(found)
 
-    async def everybody(self) -> list[Person]:
-        """Of all tenants, for whoever brings them to the graph; also people without any."""
+    async def people(self) -> list[Person]:
+        """Of all tenants, to be brought to the graph; also people without any."""
         statement = text(
             f"SELECT u.id AS user_id, u.tenant_id, {', '.join(f'i.{one}' for one in _COLUMNS.split(', '))} FROM users u"
             " LEFT JOIN interests i ON i.user_id = u.id WHERE u.role <> 'system' ORDER BY u.id, i.topic"
@@ -159,7 +159,7 @@ WHERE d.posted_at >= :since AND d.posted_at < :until AND NOT d.deleted AND {_FIT
   AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = (p.details->'forward'->>'channel_id')::bigint)
 GROUP BY 1 ORDER BY channels DESC, posts DESC, id LIMIT :most
 """
-# What anybody can see of a public channel in Telegram.
+# What a public channel shows to all in Telegram.
 _PUBLIC = """
 SELECT id, title, username FROM channels
 WHERE id = ANY(:ids) AND tenant_id IS NULL AND username IS NOT NULL AND status IN ('active', 'dead') AND NOT is_group
@@ -227,7 +227,7 @@ class InterestPosts(Store):
     async def origins(
         self, tenant_id: UUID, labels: Sequence[str], *, since: datetime, until: datetime, limit: int
     ) -> list[Origin]:
-        """Those that are forwarded by most channels first. A private one is nobody's business."""
+        """Those that are forwarded by most channels first. Private ones are left out."""
         values = {"labels": list(labels), "since": since, "until": until, "most": limit}
         rows = list(await self._rows(_ORIGINS, values, tenant=tenant_id))
         async with self._database.connect() as system:

@@ -62,7 +62,7 @@ class Run:
 
 
 class JobRuns(Store):
-    """The table `job_runs`; it speaks of all tenants, and is for whoever runs the system."""
+    """The table `job_runs`; it speaks of all tenants, and is for the operator."""
 
     async def claim(self, job: str, slot: datetime, *, now: datetime, runner: str, most: int) -> int | None:
         """Begin the run of this time, or begin it again after it failed: which attempt it is. None: it is not ours."""
@@ -86,7 +86,7 @@ class JobRuns(Store):
         await self._run(_END, values)
 
     async def take_over(self, *, now: datetime, but: Sequence[str]) -> int:
-        """For the only process that may run jobs: whatever else claims to be running has died."""
+        """For the only process that may run jobs: other runs that seem to go on have died."""
         statement = (
             "UPDATE job_runs SET outcome = 'failed', ended_at = :now, error = :error"
             " WHERE outcome = 'running' AND NOT job = ANY(:but)"
@@ -94,7 +94,7 @@ class JobRuns(Store):
         return await self._run(statement, {"now": now, "error": ENDED, "but": list(but)})
 
     async def ask(self, job: str, now: datetime) -> None:
-        """Have it run as soon as somebody can."""
+        """Have it run as soon as a process can."""
         statement = "INSERT INTO job_runs (job, scheduled_for) VALUES (:job, :now) ON CONFLICT DO NOTHING"
         await self._run(statement, {"job": job, "now": now})
 

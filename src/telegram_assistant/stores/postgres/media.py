@@ -23,7 +23,7 @@ LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A file that we hold by lease. Whoever finds another `leased_until` in the row has lost it."""
+    """A file that we hold by lease. With another `leased_until` in the row the lease is lost."""
 
     post_id: UUID
     position: int
@@ -48,7 +48,7 @@ class MediaUsage:
     stored: int = 0
     skipped: int = 0
     failed: int = 0
-    evicted: int = 0  # given up, and fetched again when somebody wants them
+    evicted: int = 0  # given up, and fetched again when they are wanted
     objects: int = 0
     bytes: int = 0
 
@@ -137,7 +137,7 @@ class MediaQueue(Store):
             if (await connection.execute(remember, values)).scalar():
                 await connection.execute(others, {"sha256": file.sha256})  # all who had it have it again
             key = str((await connection.execute(kept, {"sha256": file.sha256})).scalar_one())
-            # Whoever removes a file holds its row until it is gone: what we see now is the last word.
+            # A process that removes a file locks its row until the file is gone: what we see now is final.
             if not await exists(key):
                 if key == file.key:
                     raise FileNotFoundError(f"{key} was removed while it was fetched")
@@ -225,7 +225,7 @@ class MediaQueue(Store):
 
 
 async def _tell(connection: AsyncConnection, post_ids: set[UUID]) -> None:
-    """Of each file that is settled: whoever hears of the last one finds that nothing is waited for."""
+    """Of each file that is settled: at the last one nothing is waited for any more."""
     if post_ids:
         statement = text("INSERT INTO outbox (event, ids, trace_id) VALUES (:event, :ids, :trace)")
         values = {"event": MEDIA_SETTLED, "ids": sorted(post_ids), "trace": uuid4().hex}
@@ -251,7 +251,7 @@ def _shortened(reason: str) -> str:
     return clean_text(reason)[:LONGEST_REASON]
 
 
-REASON = "nobody opened it for long, so it was removed to save room; it can be fetched again"
+REASON = "not opened for long, so it was removed to save room; it can be fetched again"
 LOST = "it vanished from the media store; where Telegram still has it, it is fetched again"
 
 # A post that Telegram still has: not deleted, in a channel that we read.
@@ -311,7 +311,7 @@ class Evictions(Store):
     """`media_objects` and the posts that have them."""
 
     async def opened(self, sha256: str) -> None:
-        """Somebody wanted it. Once a day is enough to know."""
+        """It was opened. Once a day is enough to know."""
         statement = (
             "UPDATE media_objects SET opened_at = now() WHERE sha256 = :sha256"
             " AND (opened_at IS NULL OR opened_at < now() - interval '1 day')"
@@ -324,7 +324,7 @@ class Evictions(Store):
             return list((await connection.execute(text(_OLD), {"before": before, "limit": limit})).scalars())
 
     async def evict(self, sha256: str, delete: Callable[[str], Awaitable[None]], *, before: datetime) -> int:
-        """Its bytes; 0 where somebody opened it meanwhile. The row is locked until the file is gone."""
+        """Its bytes; 0 where it was opened meanwhile. The row is locked until the file is gone."""
         lock = text(
             "UPDATE media_objects SET evicted_at = now() WHERE sha256 = :sha256 AND evicted_at IS NULL"
             " AND coalesce(opened_at, created_at) < :before RETURNING storage_key, size"

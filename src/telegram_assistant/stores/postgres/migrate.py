@@ -18,12 +18,12 @@ from telegram_assistant.log import get_logger
 
 log = get_logger(__name__)
 
-# Processes of the former version go on meanwhile. Whoever waits for a table keeps all from it who come later, and may
-# hold what they wait for: so it waits shortly, lets everything go, and tries again.
+# Processes of the former version go on meanwhile. A transaction that waits for a table holds up all that come later,
+# and may hold what they wait for: so a migration waits shortly, gives up all its locks, and tries again.
 LOCK_MS, PAUSE, TRIES = 300, 0.3, 100
 IN_USE = frozenset({"55P03", "40P01"})  # no lock in time, deadlock
 
-LOCK = 0x7467_615F_6D69_6772  # any number that nobody else uses for an advisory lock
+LOCK = 0x7467_615F_6D69_6772  # an arbitrary number for the advisory lock
 # None: there is no such column, so the schema is not of ours or older than the column.
 RUNS_FROM = text("SELECT to_jsonb(a) ->> 'runs_from' FROM alembic_version a")
 

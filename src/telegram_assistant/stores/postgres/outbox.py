@@ -25,7 +25,7 @@ from telegram_assistant.names import (
 )
 from telegram_assistant.stores.postgres.posts import Connection
 
-LOCK = 0x7467_615F_6F75_7462  # any number that nobody else uses for an advisory lock
+LOCK = 0x7467_615F_6F75_7462  # an arbitrary number for the advisory lock
 
 # `PostParsed` as the tables have it.
 POST_FIELDS = {

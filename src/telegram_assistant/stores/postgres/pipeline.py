@@ -158,7 +158,7 @@ class DeadLetters(Store):
     async def find(
         self, *, stage: str | None = None, limit: int = 50, ids: Sequence[int] | None = None
     ) -> list[Letter]:
-        """Those that nobody has replayed, newest first; with `ids` these, replayed or not."""
+        """Those that were not replayed, newest first; with `ids` these, replayed or not."""
         where = f"(CAST(:stage AS text) IS NULL OR stage = :stage) AND {_OPEN}" if ids is None else "id = ANY(:ids)"
         statement = f"SELECT {_COLUMNS} FROM dead_letters WHERE {where} ORDER BY id DESC LIMIT :limit"
         values = {"stage": stage, "limit": limit} if ids is None else {"ids": list(ids), "limit": len(ids)}
@@ -170,8 +170,10 @@ class DeadLetters(Store):
         return {row.stage: int(row.letters) for row in await self._rows(statement)}
 
     async def replayed(self, letters: Sequence[Letter]) -> None:
-        """As they were read: one whose replay failed already, before this was written, stays open. The post waits from
-        now on, which is no decision of anybody: should Redis forget it, it is missing."""
+        """A letter that changed since it was read stays open: its replay failed already.
+
+        The posts wait from now on: should Redis forget them, the reconciler finds that they are missing.
+        """
         statement = (
             "WITH done AS (UPDATE dead_letters d SET replayed_at = now()"
             " FROM unnest(CAST(:ids AS bigint[]), CAST(:moments AS timestamptz[])) AS n(id, created_at)"
@@ -196,7 +198,7 @@ class OwnLetters(Store):
         self._tenant_id = tenant_id
 
     async def page(self, *, stage: str | None = None, limit: int, before: int | None = None) -> list[Letter]:
-        """Those that nobody has replayed, newest first; `before` is the last of the page before."""
+        """Those that were not replayed, newest first; `before` is the last of the page before."""
         statement = (
             f"SELECT {_COLUMNS} FROM dead_letters WHERE {_OPEN} AND (CAST(:stage AS text) IS NULL OR stage = :stage)"
             " AND (CAST(:before AS bigint) IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit"

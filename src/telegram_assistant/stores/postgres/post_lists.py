@@ -59,7 +59,7 @@ class SearchPosts(Store):
         return found
 
     async def others(self, channels: Sequence[int]) -> list[int]:
-        """All channels but these, whoever sees them: to leave them out, never to show them."""
+        """All channels but these, of all tenants: to leave them out, never to show them."""
         statement = "SELECT id FROM channels WHERE id <> ALL(:ids)"
         return [row.id for row in await self._rows(statement, {"ids": list(channels)})]
 

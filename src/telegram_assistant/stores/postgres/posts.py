@@ -60,7 +60,7 @@ def to_json(value: Any) -> str:
 
 
 def times_in(stored: Mapping[str, object]) -> dict[str, datetime]:
-    """Times by name, out of a column that anybody may have written to; what is no aware time is left out."""
+    """Times by name, out of a JSON column; what is no aware time is left out."""
     found = {}
     for name, value in stored.items():
         try:

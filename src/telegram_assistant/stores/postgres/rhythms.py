@@ -41,7 +41,7 @@ class Habit:
     priority: int
     planned_at: datetime | None
     plan_price: float | None
-    whole: bool  # no hole in the history that somebody asked for
+    whole: bool  # no hole in the history that was asked for
     oldest: datetime | None
     arrivals: Sequence[datetime]  # that the rhythm does not know of, oldest first
 
@@ -129,7 +129,7 @@ WITH changed AS (
     SELECT id, captured FROM ranked WHERE before < least($4::bigint + $5::bigint * all_new, $6::bigint)
 ) {COMPUTE}
 """
-# A channel whose row somebody holds keeps what it has: to wait for it would hold up all others.
+# A channel whose row is locked keeps what it has: to wait for it would hold up all others.
 KEEP = """
 WITH free AS (SELECT id FROM channels WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED)
 UPDATE channels SET intervals = new.stats
@@ -148,7 +148,7 @@ class Intervals(Store):
         return {row["id"]: _stats(row) for row in rows if row["intervals"] >= MIN_INTERVALS}
 
     async def renew(self, now: datetime, since: datetime) -> list[int]:
-        """Compute what has changed, and keep it; of which channels. Whoever locks a table is not waited for long."""
+        """Compute what has changed, and keep it; of which channels. A locked table is not waited for long."""
         limits = (READ_ALWAYS, READ_PER_NEW, READ_AT_MOST, CHANNEL_COSTS)
         try:
             async with raw_transaction(self._database) as connection:

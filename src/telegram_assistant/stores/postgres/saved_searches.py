@@ -94,7 +94,7 @@ class SavedSearches(Store):
         await self._write(f"DELETE FROM saved_searches WHERE {_OWN}", saved)
 
     async def active(self) -> list[SavedSearch]:
-        """Of all tenants, for whoever looks for what is new."""
+        """Of all tenants, for the look for new posts."""
         statement = f"SELECT {_COLUMNS}, 0 AS unread, 0 AS dead FROM saved_searches s WHERE NOT s.muted ORDER BY s.id"
         async with self._database.connect() as connection:
             rows = await connection.execute(text(statement))
@@ -138,8 +138,8 @@ FROM saved_searches s JOIN users u ON u.id = s.user_id CROSS JOIN unnest($2::uui
 JOIN posts p ON p.id = n.post_id
 WHERE s.id = $1 ON CONFLICT DO NOTHING RETURNING post_id, story_of
 """
-# Not more than a few of one search at once: an address that does not answer shall not keep the others waiting. Whoever
-# is kept out gets nothing, wherever it went before.
+# Not more than a few of one search at once: an address that does not answer shall not keep the others waiting. A
+# disabled user gets nothing.
 _DUE = """
 SELECT * FROM (
   SELECT a.search_id, a.post_id, a.tenant_id, s.name, s.query, s.webhook_url AS url, s.webhook_secret AS secret,

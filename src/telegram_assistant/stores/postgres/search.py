@@ -170,7 +170,7 @@ class SearchDocuments(Store):
         return found
 
     async def fitting(self, plan: Plan, post_ids: Sequence[UUID], *, as_of: datetime | None = None) -> list[Candidate]:
-        """Those of these posts that fit all that is demanded, whatever their words."""
+        """Those of these posts that fit all demands of the query but its words."""
         if not post_ids:
             return []
         statement = Statement(plan)

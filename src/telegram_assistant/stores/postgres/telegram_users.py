@@ -23,7 +23,7 @@ class TelegramUsers(Store):
     """The column `users.telegram_user_id`: each Telegram user speaks for one user at most, and the other way round."""
 
     async def caller(self, telegram_user_id: int) -> Caller | None:
-        """Who this is to us. None: a stranger, or somebody who was disabled."""
+        """Who this is to us. None: a stranger, or a user who was disabled."""
         statement = (
             "SELECT u.tenant_id, t.name AS tenant, u.id, u.name, u.role"
             " FROM users u JOIN tenants t ON t.id = u.tenant_id"
@@ -38,11 +38,11 @@ class TelegramUsers(Store):
             user_id=row.id,
             name=row.name,
             role=Role(row.role),
-            via=Via.KEY,  # like a key: there is no form that somebody else could fill in
+            via=Via.KEY,  # like a key: there is no form that another site could send
         )
 
     async def link(self, tenant_id: UUID, user_id: UUID, telegram_user_id: int) -> bool:
-        """From now on this Telegram user is this user, and nobody else. False: there is no such user (any more)."""
+        """From now on this Telegram user is this user only. False: there is no such user (any more)."""
         values = {"tenant": tenant_id, "user": user_id, "telegram": telegram_user_id}
         async with self._database.begin() as connection:
             await connection.execute(text(_LOCK), values)
@@ -95,7 +95,7 @@ WHERE a.story_of IS NULL AND NOT s.muted AND u.telegram_user_id IS NOT NULL AND 
   AND (a.found_at, a.post_id, a.search_id) > (:at, :id, :search) AND a.found_at < now() - CAST(:settled AS interval)
 ORDER BY a.found_at, a.post_id, a.search_id LIMIT :limit
 """
-# What is for nobody in particular is for the admins of its tenant.
+# A notice without a user is for the admins of its tenant.
 _NOTICES = """
 SELECT n.at, n.id, n.tenant_id, n.state, n.content, array(
   SELECT u.id FROM users u WHERE u.tenant_id = n.tenant_id AND u.telegram_user_id IS NOT NULL AND NOT u.disabled

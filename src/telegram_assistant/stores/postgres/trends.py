@@ -395,7 +395,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a look brought: events that nobody had been told of, and those that go on."""
+    """What a look brought: new events, and those that go on."""
 
     new: tuple[UUID, ...] = ()
     going_on: tuple[UUID, ...] = ()

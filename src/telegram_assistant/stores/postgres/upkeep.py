@@ -79,7 +79,7 @@ class Upkeep(Store):
 
 
 async def begin_anew(connection: Connection, name: str, state: msgspec.Struct) -> None:
-    """Whatever it was at: this is what is to be done now, and at once."""
+    """Forget how far it got: begin with this state, at once."""
     await connection.execute(_NEW, name)
     statement = "UPDATE upkeep SET state = $2::jsonb, at = to_timestamp(0) WHERE name = $1"
     await connection.execute(statement, name, msgspec.json.encode(state).decode())

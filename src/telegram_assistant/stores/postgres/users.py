@@ -29,7 +29,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody of a tenant. Without a login the one-time link was not used yet."""
+    """A user of a tenant. Without a login the one-time link was not used yet."""
 
     id: UUID
     tenant_id: UUID
@@ -57,7 +57,7 @@ SELECT t.id, t.name, t.created_at,
   (SELECT count(DISTINCT s.channel_id) FROM subscriptions s WHERE s.tenant_id = t.id) AS channels
 FROM tenants t
 """
-# Whoever else could still let people in: somebody who has a password.
+# Other users who can let people in: admins with a password.
 _OTHER_ADMINS = """
 SELECT count(*) FROM users WHERE tenant_id = :tenant AND id <> :id AND role = 'admin' AND NOT disabled
   AND password_hash IS NOT NULL
@@ -117,7 +117,7 @@ class Users(Store):
     async def change(
         self, tenant_id: UUID, user_id: UUID, *, role: Role | None = None, disabled: bool | None = None
     ) -> bool:
-        """False: this would leave the tenant without anybody who can let people in."""
+        """False: this would leave the tenant without an admin who can let people in."""
         statement = text(
             "UPDATE users SET role = coalesce(:role, role), disabled = coalesce(:disabled, disabled)"
             " WHERE id = :id AND tenant_id = :tenant AND role <> 'system'"
@@ -172,7 +172,7 @@ class AuditEntry:
     id: int
     at: datetime
     user_id: UUID | None
-    user: str | None  # None: the program itself, or somebody who is gone
+    user: str | None  # None: the program itself, or a user who is gone
     action: str
     target: str
     details: Mapping[str, Any]

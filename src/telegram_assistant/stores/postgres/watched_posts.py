@@ -39,7 +39,7 @@ WHERE c.status IN ('active', 'dead')
 
 @dataclass(frozen=True, slots=True)
 class WatchedPost:
-    """A post that somebody watches."""
+    """A post that a user watches."""
 
     post_id: UUID
     title: str
