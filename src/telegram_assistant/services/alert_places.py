@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from telegram_assistant.access.service import Access
 from telegram_assistant.alerting.delivering import secret_owner, unsealed
@@ -15,7 +15,7 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.alerting import LONGEST_NAME, Action, AlertChannel, Message, Topic, Way
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.stores.postgres.alerts import AlertChannels, new_id
+from telegram_assistant.stores.postgres.alerts import AlertChannels
 from telegram_assistant.stores.sealed import Sealer
 
 USUAL = {  # what each kind of place is told unless somebody chooses
@@ -49,7 +49,7 @@ class AlertDesk:
         outlets = self._outlets()
         secret, hint = outlets.places.read(kind, clean_text(value))
         channel = AlertChannel(
-            id=new_id(),
+            id=uuid4(),  # known before the row is written: the secret is sealed for it
             tenant_id=self.tenant_id,
             kind=kind,
             name=" ".join(clean_text(name).split())[:LONGEST_NAME] or kind.value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,7 +27,7 @@ from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tena
 DELIVERIES_KEPT = timedelta(days=30)
 WINDOW = timedelta(days=1)  # what happened while no process watched is still sent if it is not older
 
-_COLUMNS = "id, tenant_id, kind, name, hint, topics, enabled, created_at"
+_CHANNEL = "id, tenant_id, kind, name, hint, topics, enabled, created_at"
 _DELIVERY = (
     "d.id, d.channel_id, d.tenant_id, d.dedup_key, d.action, d.content, d.state, d.attempts, d.due_at, d.created_at,"
     " d.delivered_at, d.error"
@@ -81,12 +81,12 @@ class AlertChannels(Store):
     """The table `alert_channels`. Tenants read it without the secrets; it is written here."""
 
     async def of_tenant(self, tenant_id: UUID) -> list[AlertChannel]:
-        statement = text(f"SELECT {_COLUMNS} FROM alert_channels ORDER BY created_at, id")
+        statement = text(f"SELECT {_CHANNEL} FROM alert_channels ORDER BY created_at, id")
         async with as_tenant(self._database, tenant_id) as connection:
             return [_channel(row) for row in (await connection.execute(statement)).mappings()]
 
     async def get(self, tenant_id: UUID, channel_id: UUID) -> AlertChannel | None:
-        statement = text(f"SELECT {_COLUMNS} FROM alert_channels WHERE id = :id")
+        statement = text(f"SELECT {_CHANNEL} FROM alert_channels WHERE id = :id")
         async with as_tenant(self._database, tenant_id) as connection:
             row = (await connection.execute(statement, {"id": channel_id})).mappings().one_or_none()
         return None if row is None else _channel(row)
@@ -144,7 +144,11 @@ class AlertDeliveries(Store):
 
     async def enqueue(self) -> int:
         """Notices that are told and have places to go to; each once."""
-        added = [await self._run(statement, {"window": WINDOW}) for statement in (_NOTICES, _RESOLVED, _FOUND)]
+        async with self._database.begin() as connection:
+            added = [
+                (await connection.execute(text(statement), {"window": WINDOW})).rowcount
+                for statement in (_NOTICES, _RESOLVED, _FOUND)
+            ]
         return sum(added)
 
     async def due(self, *, each: int, most: int) -> list[Delivery]:
@@ -194,22 +198,14 @@ class AlertDeliveries(Store):
             "SELECT DISTINCT s.name FROM search_alerts a JOIN saved_searches s ON s.id = a.search_id"
             " WHERE a.post_id = :post ORDER BY s.name LIMIT :limit"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return list((await connection.execute(statement, {"post": post_id, "limit": limit})).scalars())
+        return [row[0] for row in await self._rows(statement, {"post": post_id, "limit": limit}, tenant=tenant_id)]
 
     async def prune(self) -> int:
         statement = "DELETE FROM alert_deliveries WHERE created_at < now() - CAST(:kept AS interval)"
         return await self._run(statement, {"kept": DELIVERIES_KEPT})
 
     async def _set(self, delivery: Delivery, change: str, **values: Any) -> None:
-        async with self._database.begin() as connection:
-            statement = text(f"UPDATE alert_deliveries SET {change} WHERE id = :id")
-            await connection.execute(statement, {"id": delivery.id, **values})
-
-
-def new_id() -> UUID:
-    """Made before the row is: the secret is sealed for it."""
-    return uuid4()
+        await self._run(f"UPDATE alert_deliveries SET {change} WHERE id = :id", {"id": delivery.id, **values})
 
 
 def _channel(row: RowMapping) -> AlertChannel:
@@ -223,10 +219,10 @@ def _delivery(row: RowMapping) -> Delivery:
 
 NOTICES_KEPT = timedelta(days=90)
 
-_NOTICES_COLUMNS = "id, tenant_id, user_id, topic, key, state, content, since, opened_at, resolved_at, read_at"
+_NOTICE = "id, tenant_id, user_id, topic, key, state, content, since, opened_at, resolved_at, read_at"
 _MINE = "(user_id IS NULL OR user_id = :user) AND state <> 'waiting'"
 _LIST = f"""
-SELECT {_NOTICES_COLUMNS} FROM notices WHERE {_MINE}
+SELECT {_NOTICE} FROM notices WHERE {_MINE}
   AND (CAST(:moment AS timestamptz) IS NULL OR (opened_at, id) < (:moment, CAST(:last AS uuid)))
 ORDER BY opened_at DESC, id DESC LIMIT :limit
 """
@@ -243,9 +239,7 @@ class Notices(Store):
     async def settle(self, topic: Topic, found: Sequence[Condition], now: datetime) -> tuple[int, int]:
         """What lasts is opened once, and what is well again resolved; how many of each."""
         wanted = {(one.tenant_id, one.key): one for one in found}
-        statement = text(
-            f"SELECT {_NOTICES_COLUMNS} FROM notices WHERE topic = :topic AND state IN ('waiting', 'open')"
-        )
+        statement = text(f"SELECT {_NOTICE} FROM notices WHERE topic = :topic AND state IN ('waiting', 'open')")
         opened = resolved = 0
         async with self._database.begin() as connection:
             live = [_notice(row) for row in (await connection.execute(statement, {"topic": topic})).mappings()]

@@ -143,8 +143,7 @@ class Audits(Store):
             " AND (CAST(:below AS bigint) IS NULL OR message_id < :below) ORDER BY message_id DESC LIMIT :limit"
         )
         values = {"id": channel_id, "below": below_id, "limit": limit}
-        async with self._database.connect() as connection:
-            return list((await connection.execute(statement, values)).scalars())
+        return [row[0] for row in await self._rows(statement, values)]
 
     async def sample(self, channel_id: int, size: int) -> list[int]:
         """Stored posts at random, half of them among the newest; those that were taken for deleted too."""

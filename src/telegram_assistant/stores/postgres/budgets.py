@@ -88,9 +88,7 @@ class Budgets(Store):
 
     async def tenants(self) -> int:
         """How many watch anything."""
-        async with self._database.connect() as connection:
-            statement = text("SELECT count(DISTINCT tenant_id) FROM subscriptions")
-            return int((await connection.execute(statement)).scalar_one())
+        return int(await self._value("SELECT count(DISTINCT tenant_id) FROM subscriptions"))
 
     async def in_turn(self, payers: Collection[UUID], kind: str, period: datetime) -> list[UUID]:
         """Those who may be charged, the one with the most left first."""

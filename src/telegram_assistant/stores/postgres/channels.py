@@ -389,8 +389,7 @@ class Channels(Store):
     async def ids_after(self, channel_id: int, *, limit: int) -> list[int]:
         """The next channels by id, for work that goes round by turns."""
         statement = text(f"SELECT id FROM channels WHERE {SHOWN} AND id > :after ORDER BY id LIMIT :limit")
-        async with self._database.connect() as connection:
-            return list((await connection.execute(statement, {"after": channel_id, "limit": limit})).scalars())
+        return [row[0] for row in await self._rows(statement, {"after": channel_id, "limit": limit})]
 
     async def with_holes(
         self, limit: int, *, without: Collection[int] = (), reach: Reach | None = None

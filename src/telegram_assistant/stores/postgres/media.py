@@ -320,8 +320,7 @@ class Evictions(Store):
 
     async def old(self, before: datetime, *, limit: int) -> list[str]:
         """Not opened since, of posts older than that, and to be had from Telegram; the least used first."""
-        async with self._database.connect() as connection:
-            return list((await connection.execute(text(_OLD), {"before": before, "limit": limit})).scalars())
+        return [row[0] for row in await self._rows(_OLD, {"before": before, "limit": limit})]
 
     async def evict(self, sha256: str, delete: Callable[[str], Awaitable[None]], *, before: datetime) -> int:
         """Its bytes; 0 where it was opened meanwhile. The row is locked until the file is gone."""

@@ -84,11 +84,7 @@ class Storage(Store):
         return [Measured(*row) for row in await self._rows(statement, {"since": since}, tenant=tenant_id)]
 
     async def prune(self, before: datetime) -> int:
-        async with self._database.begin() as connection:
-            gone = await connection.execute(
-                text("DELETE FROM storage_usage WHERE measured_at < :before"), {"before": before}
-            )
-            return gone.rowcount
+        return await self._run("DELETE FROM storage_usage WHERE measured_at < :before", {"before": before})
 
     async def set_quota(self, tenant_id: UUID, megabytes: int | None) -> None:
         """None: as the settings say."""

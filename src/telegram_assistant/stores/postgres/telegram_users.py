@@ -12,7 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import Caller, Role, Via
-from telegram_assistant.stores.postgres.database import Store, as_tenant
+from telegram_assistant.stores.postgres.database import Store
 
 _ACTIVE = "NOT disabled AND role <> 'system'"
 # Two people who link the same Telegram user at once come one after the other.
@@ -80,8 +80,7 @@ class TelegramUsers(Store):
         statement = text(
             f"SELECT id FROM users WHERE role = 'admin' AND telegram_user_id IS NOT NULL AND {_ACTIVE} ORDER BY id"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            return list((await connection.execute(statement)).scalars())
+        return [row[0] for row in await self._rows(statement, tenant=tenant_id)]
 
 
 # A row has the time at which its transaction began: what is younger than this may still get an older neighbour.
