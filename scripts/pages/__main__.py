@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
 from scripts.generated import ROOT, write_files
 from scripts.pages.benchmarks import contents as benchmarks
 from scripts.pages.configuration import page
 from scripts.pages.data_flow import picture
+from scripts.pages.schema import SCHEMA, schema_page
 from telegram_assistant.config import env_example
 
 
@@ -20,4 +24,7 @@ def contents() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    write_files(contents())
+    made = contents()
+    if len(sys.argv) > 1:  # the address of a database with the newest schema
+        made[SCHEMA] = asyncio.run(schema_page(sys.argv[1]))
+    write_files(made)
