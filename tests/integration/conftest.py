@@ -36,8 +36,8 @@ from telegram_assistant.jobs.digest_desk import open_desk
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import Asking
+from telegram_assistant.services.media_links import Thumbnails
 from telegram_assistant.services.services import Services
-from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search

@@ -1,4 +1,4 @@
-"""Updates from Telegram into the inbox, by long polling. By webhook http/api/routes/bot.py puts them there."""
+"""Updates from Telegram into the inbox, by long polling. By webhook http/api/bot.py puts them there."""
 
 from __future__ import annotations
 

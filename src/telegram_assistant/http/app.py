@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.staticfiles import StaticFiles
 
 from telegram_assistant import __version__
-from telegram_assistant.http.api import routes
+from telegram_assistant.http import api as api_routes
 from telegram_assistant.http.errors import PROBLEMS, handle_problems
 from telegram_assistant.http.guards import BodyLimit, SafeHeaders
 from telegram_assistant.http.web import pages
@@ -41,10 +41,10 @@ def make_app(services: Services) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(SafeHeaders)
     api = APIRouter(prefix=PREFIX, responses=PROBLEMS)
-    for router in routes.ROUTERS:
+    for router in api_routes.ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    for router in (*routes.OUTSIDE, *pages.ROUTERS):
+    for router in (*api_routes.OUTSIDE, *pages.ROUTERS):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app

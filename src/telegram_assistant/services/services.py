@@ -20,8 +20,8 @@ from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search
 from telegram_assistant.services.alert_places import Outlets
 from telegram_assistant.services.live import LiveFeed
+from telegram_assistant.services.media_links import Thumbnails
 from telegram_assistant.services.saved_searches import Hooks
-from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stores.media import MediaStore
 
 

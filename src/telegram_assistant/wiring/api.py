@@ -26,9 +26,9 @@ from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.services.alert_places import Outlets
 from telegram_assistant.services.live import make_feed
+from telegram_assistant.services.media_links import Thumbnails
 from telegram_assistant.services.saved_searches import Hooks
 from telegram_assistant.services.services import Services
-from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.budgets import ModelResults
 from telegram_assistant.stores.postgres.media import Evictions

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-from telegram_assistant.http.api import routes
+from telegram_assistant.http import api as routes
 from telegram_assistant.http.app import PREFIX
 from telegram_assistant.http.auth import get_admin, get_caller
 from tests.integration.api.samples import BODIES, QUERIES, Belongings, belongings_of

@@ -16,9 +16,8 @@ from PIL import Image
 
 from telegram_assistant.access.signing import Signer
 from telegram_assistant.domain.post import Media, MediaKind
-from telegram_assistant.services.media_links import MediaLinks
+from telegram_assistant.services.media_links import MediaLinks, Thumbnails
 from telegram_assistant.services.services import Services
-from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.post_views import KeptFile
 from tests.integration.api.newsroom import Newsroom

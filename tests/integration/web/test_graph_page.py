@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.http.web.star import Ray, star
+from telegram_assistant.http.web.charts import Ray, graph_picture
 from tests.integration.search.archive import NEWS
 
 pytestmark = pytest.mark.integration
@@ -63,8 +63,8 @@ async def test_without_posts_there_is_something_kind(town: Town, client_of: Clie
 
 def test_a_star_is_safe_and_bounded() -> None:
     rays = [Ray(f"/graph?node={at}", f"<{at}>" * 20, at, "entity") for at in range(16)]
-    svg = star("<b>", "channel", rays, 'a "label"')
+    svg = graph_picture("<b>", "channel", rays, 'a "label"')
     assert "<b>" not in svg
     assert svg.count("<a href=") == 16
     assert "style=" not in svg
-    assert star("", "start", [], "") != ""
+    assert graph_picture("", "start", [], "") != ""

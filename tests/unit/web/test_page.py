@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 
 from telegram_assistant.http.web.page import language_of, link, number, size, theme_of, when, zone_of
-from telegram_assistant.http.web.pages.choose import local
+from telegram_assistant.http.web.pages.sign_in import local
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.http.web.versions_diff import diff
+from telegram_assistant.http.web.rendering import diff
 
 pytestmark = pytest.mark.unit
 

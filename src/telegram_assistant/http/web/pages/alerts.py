@@ -19,7 +19,7 @@ from telegram_assistant.http.cursor import LONGEST, read_notice, write_notice
 from telegram_assistant.http.dependencies import PlaceDep, PlacesDep
 from telegram_assistant.http.parameters import PostId
 from telegram_assistant.http.web.page import fragment, page
-from telegram_assistant.http.web.versions_diff import diff
+from telegram_assistant.http.web.rendering import diff
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries, Notices

@@ -15,7 +15,7 @@ from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep
 from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.web.channel_words import Span, bar_of_silence, reasons, span_of
-from telegram_assistant.http.web.coverage import coverage_strip
+from telegram_assistant.http.web.charts import coverage_strip
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, RHYTHM_WEEKS, ChannelDesk
 from telegram_assistant.services.problems import Problem

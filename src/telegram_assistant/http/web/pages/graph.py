@@ -12,8 +12,8 @@ from markupsafe import Markup
 from telegram_assistant.domain.query import with_filter
 from telegram_assistant.http.auth import PageCallerDep
 from telegram_assistant.http.dependencies import WalkingDep
+from telegram_assistant.http.web.charts import Ray, graph_picture
 from telegram_assistant.http.web.page import language_of, link, page
-from telegram_assistant.http.web.star import Ray, star
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.search.walking import Node, NodeKind, Place
@@ -64,7 +64,7 @@ def _picture(place: Place, language: str) -> Markup:
         Ray(link("/graph", node=one.name), _title(one, language), one.posts, one.kind.value) for one in _drawn(place)
     ]
     label = load_texts()(language, "graph.picture", title=title)
-    return star(title, place.node.kind.value, rays, label) if rays else Markup()
+    return graph_picture(title, place.node.kind.value, rays, label) if rays else Markup()
 
 
 def _drawn(place: Place) -> Sequence[Node]:

@@ -1,4 +1,4 @@
-"""`/pipeline`: how the stages fare, what failed for good and once more, and how much room it all takes."""
+"""`/pipeline` and `/jobs`: what each stage does and gave up, and periodic jobs for the operator."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep
 from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.web.channel_words import span_of_seconds
-from telegram_assistant.http.web.page import fragment, page
+from telegram_assistant.http.web.page import fragment, link, page
+from telegram_assistant.jobs import DIGESTS, START, Plan
+from telegram_assistant.jobs.runner import standing
+from telegram_assistant.names import JOBS_LOCK
 from telegram_assistant.services.dead_letters import AT_ONCE, drop_letters, one_letter, replay_letters
+from telegram_assistant.services.jobs import ask_for, known_job, only_the_operator, table
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services
 from telegram_assistant.services.storage import count_storage
@@ -23,6 +27,7 @@ from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.index_upkeep import PASS, PassState
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState
 from telegram_assistant.stages.replay import is_event
+from telegram_assistant.stores.postgres.jobs import JobRuns
 from telegram_assistant.stores.postgres.pipeline import Letter, OwnLetters
 from telegram_assistant.stores.postgres.storage import StorageUsage
 from telegram_assistant.stores.postgres.upkeep import Upkeep
@@ -181,3 +186,55 @@ def _stage(name: str | None) -> str | None:
 def _shown(letter: Letter) -> ShownLetter:
     payload = json.dumps(letter.payload, ensure_ascii=False, indent=2)
     return ShownLetter(letter, payload[:LONGEST_PAYLOAD], is_event(letter))
+
+
+SHOWN = 50
+
+
+@router.get("/jobs")
+async def jobs(
+    request: Request,
+    services: ServicesDep,
+    admin: PageAdminDep,
+    job: Annotated[str, Query(max_length=50)] = DIGESTS,
+) -> HTMLResponse:
+    only_the_operator(admin)
+    known_job(services, job)
+    runs, now = JobRuns(services.database), services.clock()
+    latest = await runs.latest()
+    plans = table(services)
+    return page(
+        request,
+        "jobs.html",
+        caller=admin,
+        plans=plans,
+        latest=latest,
+        # What never ran has only begun; anything else should have come at its time.
+        standing={
+            plan.name: standing(plan, run, now=now, since=START if run else now)
+            for plan in plans
+            for run in [latest.get(plan.name)]
+        },
+        every={plan.name: _span(plan) for plan in plans},
+        next={plan.name: plan.slot(now) + plan.every for plan in plans},
+        chosen=job,
+        runs=await runs.page(job, limit=SHOWN),
+        owner=await services.redis.get(JOBS_LOCK),
+    )
+
+
+@router.post("/jobs/run")
+async def run(
+    services: ServicesDep, admin: PageAdminDep, job: Annotated[str, Form(max_length=50)] = DIGESTS
+) -> Response:
+    await ask_for(services, admin, job)
+    return RedirectResponse(link("/jobs", job=job), status_code=303)
+
+
+def _span(plan: Plan) -> tuple[str, int]:
+    """The unit, and how many of it."""
+    seconds = int(plan.every.total_seconds())
+    for size, unit in ((86_400, "days"), (3600, "hours")):
+        if seconds % size == 0:
+            return unit, seconds // size
+    return "minutes", seconds // 60

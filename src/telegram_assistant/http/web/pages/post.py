@@ -20,8 +20,7 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.http.auth import PageCallerDep, ServicesDep
 from telegram_assistant.http.parameters import PostId
 from telegram_assistant.http.web.page import fragment, page, zone_of
-from telegram_assistant.http.web.rendering import rendered, safe_href, search_href
-from telegram_assistant.http.web.versions_diff import diff
+from telegram_assistant.http.web.rendering import diff, rendered, safe_href, search_href
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.interests import note
 from telegram_assistant.services.posts import around_of, view_of

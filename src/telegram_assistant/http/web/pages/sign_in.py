@@ -1,9 +1,9 @@
-"""`/sign-in`, `/sign-out`, and `/welcome`: where a one-time link leads."""
+"""`/sign-in`, `/sign-out`, `/welcome` (where a one-time link leads), `/choose` (language and colours, in cookies)."""
 
 from __future__ import annotations
 
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -13,8 +13,7 @@ from telegram_assistant.access.passwords import TOO_EASY, TOO_LONG, TOO_SHORT
 from telegram_assistant.access.service import NO_LOGIN, SPENT, TAKEN, WRONG
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.http.auth import COOKIE, ServicesDep, address_of, get_caller
-from telegram_assistant.http.web.page import language_of, page
-from telegram_assistant.http.web.pages.choose import local
+from telegram_assistant.http.web.page import LANGUAGE, THEME, language_of, page
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.problems import forbidden
 from telegram_assistant.stores.postgres.credentials import Link
@@ -155,4 +154,23 @@ def _let_in(request: Request, cookie: str, where: str) -> Response:
     response = RedirectResponse(where, status_code=303)
     secure = request.url.scheme == "https"
     response.set_cookie(COOKIE, cookie, max_age=YEAR, path="/", httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+def local(address: str) -> str:
+    """Only to a page of ours; `//elsewhere` and `/\\elsewhere` are not."""
+    ours = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if ours else "/"
+
+
+@router.get("/choose")
+async def choose(
+    language: Literal["en", "ru"] | None = None,
+    theme: Literal["auto", "light", "dark"] | None = None,
+    next: str = "/",  # noqa: A002 - the name in the address
+) -> Response:
+    response = RedirectResponse(local(next), status_code=303)
+    for name, value in ((LANGUAGE, language), (THEME, theme)):
+        if value is not None:
+            response.set_cookie(name, value, max_age=YEAR, samesite="lax", httponly=True)
     return response

@@ -15,8 +15,8 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.storage import COUNTED
 from telegram_assistant.errors import Retry
 from telegram_assistant.http.auth import PageCallerDep, ServicesDep
+from telegram_assistant.http.web.charts import Counts, storage_bars
 from telegram_assistant.http.web.page import language_of, page, size, zone_of
-from telegram_assistant.http.web.storage_bars import Counts, storage_bars
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services

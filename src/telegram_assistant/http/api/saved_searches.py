@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from telegram_assistant.domain.saved_search import DeliveryState
 from telegram_assistant.errors import Retry
-from telegram_assistant.http.api.models.search import (
+from telegram_assistant.http.api.search import (
     AlertOut,
     AlertsOut,
     CountOut,

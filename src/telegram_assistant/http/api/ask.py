@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from telegram_assistant.http.api.models.search import AnswerOut, QuestionIn
+from telegram_assistant.http.api.search import AnswerOut, QuestionIn
 from telegram_assistant.http.auth import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/ask", tags=["ask"])

@@ -13,11 +13,10 @@ from fastapi.responses import Response, StreamingResponse
 from telegram_assistant.domain.media_rules import HEAD, UNKNOWN, shown_kind
 from telegram_assistant.errors import Skip
 from telegram_assistant.http.auth import ServicesDep, get_caller
-from telegram_assistant.http.ranges import part_of
-from telegram_assistant.services.media_links import is_signed
+from telegram_assistant.http.etag import part_of
+from telegram_assistant.services.media_links import Thumbnails, is_signed
 from telegram_assistant.services.problems import Problem, bad_request, forbidden, not_found
 from telegram_assistant.services.services import Services
-from telegram_assistant.services.thumbnails import Thumbnails
 from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.post_views import KeptFile, PostFiles
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from telegram_assistant.http.api.models.search import FoundPostOut
+from telegram_assistant.http.api.search import FoundPostOut
 from telegram_assistant.http.auth import CallerDep
 from telegram_assistant.http.dependencies import WalkingDep
 from telegram_assistant.search.walking import Node, NodeKind, Place

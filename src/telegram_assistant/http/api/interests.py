@@ -1,17 +1,22 @@
-"""Interests and recommendations as the API tells them."""
+"""Interests: what the system thinks you like, what you say yourself, and what it recommends from them."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 from uuid import UUID
 
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed
+from telegram_assistant.http.auth import CallerDep, ServicesDep
 from telegram_assistant.i18n import LANGUAGES
-from telegram_assistant.jobs.interests import Recommended, RecommendedPost
+from telegram_assistant.jobs.interests import Advisor, Recommended, RecommendedPost
 from telegram_assistant.language.taxonomy import topic_title
+from telegram_assistant.services.interests import choose, forget, weighed_of
+from telegram_assistant.services.problems import not_found
 from telegram_assistant.stores.postgres.interests import FittingChannel, Origin
 
 LONGEST_TEXT = 280  # characters of a recommended post
@@ -151,3 +156,39 @@ class RecommendationsOut(BaseModel):
             channels=[RecommendedChannelOut.of(one) for one in found.channels],
             new_channels=[NewChannelOut.of(one) for one in found.origins],
         )
+
+
+MOST = 50
+
+router = APIRouter(prefix="/interests", tags=["interests"])
+
+
+@router.get("", operation_id="list_interests", summary="Your interests")
+async def list_interests(services: ServicesDep, caller: CallerDep) -> InterestListOut:
+    """From your searches, from what you open, and from what you chose. Nobody else sees them."""
+    found = await weighed_of(services, caller)
+    return InterestListOut(items=[InterestOut.of(one, services.settings.ai_topics_file) for one in found])
+
+
+@router.put("", operation_id="choose_interest", summary="Choose an interest, or change one")
+async def choose_interest(services: ServicesDep, caller: CallerDep, chosen: ChosenIn) -> InterestListOut:
+    await choose(services, caller, chosen.topic, chosen.weight)
+    return await list_interests(services, caller)
+
+
+@router.delete("", status_code=204, operation_id="forget_interests", summary="Forget an interest, or all")
+async def forget_interests(
+    services: ServicesDep,
+    caller: CallerDep,
+    topic: Annotated[str | None, Query(max_length=LONGEST_TOPIC, description="Without it: all.")] = None,
+) -> None:
+    if not await forget(services, caller, topic) and topic is not None:
+        raise not_found("interest")
+
+
+@router.get("/recommendations", operation_id="list_recommendations", summary="Posts and channels that fit them")
+async def list_recommendations(
+    services: ServicesDep, caller: CallerDep, limit: Annotated[int, Query(ge=1, le=MOST)] = 12
+) -> RecommendationsOut:
+    advisor = Advisor(services.database, services.clock)
+    return RecommendationsOut.of(await advisor.recommend(caller.tenant_id, caller.user_id, limit=limit))

@@ -1,1 +1,0 @@
-"""Answers of the API that are too big for the file of their route."""
