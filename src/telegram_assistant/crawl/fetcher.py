@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Protocol, TypeAlias
 
 import httpcore
 
 from telegram_assistant.crawl.network import READ_SIZE, CheckedNetwork, Resolver, ask_system
-from telegram_assistant.crawl.unpack import ACCEPTED, unpacker
 from telegram_assistant.domain.urls import NOBODY, Allowance, BadUrl, Url, forbidden, join_url, parse_url
 from telegram_assistant.errors import Reject, Retry, Skip
 
@@ -27,6 +29,20 @@ ANY_KIND: frozenset[str] = frozenset()
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LONGEST_VALUE = 512  # of a header that is kept
+SOONEST, LATEST = 1.0, 24 * 3600.0
+_LATER = frozenset({408, 421, 425, 429})
+_WORDS = {
+    401: "it wants a password",
+    402: "it wants money",
+    403: "it does not let us in",
+    404: "there is no such page",
+    410: "the page is gone",
+    451: "the page is withheld for legal reasons",
+}
+ACCEPTED = "gzip, deflate"  # what we ask for; a server that sends something else is not read
+_GZIP = zlib.MAX_WBITS | 16
+_ZLIB = zlib.MAX_WBITS
+_RAW = -zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,3 +255,94 @@ def _media_type(value: str) -> tuple[str, str]:
         if name.strip().lower() == "charset":
             return kind.strip().lower(), charset.strip(" \t\"'").lower()
     return kind.strip().lower(), ""
+
+
+def check_status(status: int, headers: Mapping[str, str], now: datetime) -> None:
+    """Return for 2xx; raise Retry for what may pass, Skip for what will not."""
+    if 200 <= status < 300 and status not in {204, 205, 206}:
+        return
+    if status in _LATER or status >= 500:
+        raise Retry(f"the server answers {status}", after=retry_after(headers, now), failed=True)
+    words = _WORDS.get(status)
+    raise Skip(f"the server answers {status}: {words}" if words else f"the server answers {status}: nothing to read")
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Seconds from a Retry-After header, be it a number or a date; bounded, None if it says nothing."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdecimal():
+        return min(max(float(value[:9]), SOONEST), LATEST)
+    try:
+        moment = parsedate_to_datetime(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - now).total_seconds()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    return min(max(seconds, SOONEST), LATEST)
+
+
+class Unpacker(Protocol):
+    """Bytes of a body in pieces; raises Skip when they grow beyond the limit or make no sense."""
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def finish(self) -> None: ...
+
+
+def unpacker(encoding: str, limit: int) -> Unpacker:
+    """For a Content-Encoding header. Packed twice is not read: only an attack does that to a page."""
+    names = [name.strip().lower() for name in encoding.split(",") if name.strip()]
+    packed = [name for name in names if name != "identity"]
+    if not packed:
+        return _Plain(limit)
+    if len(packed) > 1:
+        raise Skip(f"the page is packed {len(packed)} times over")
+    if packed[0] in {"gzip", "x-gzip"}:
+        return _Inflated(limit, _GZIP)
+    if packed[0] == "deflate":
+        return _Inflated(limit, None)
+    raise Skip(f"the page is packed with {packed[0][:20]!r}, which was not asked for")
+
+
+class _Plain:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._left = limit
+
+    def feed(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise Skip(f"the page is larger than {self._limit} bytes")
+        return data
+
+    def finish(self) -> None:
+        """Nothing can be missing."""
+
+
+class _Inflated:
+    def __init__(self, limit: int, window_bits: int | None) -> None:
+        self._limit = limit
+        self._left = limit
+        self._inflate = None if window_bits is None else zlib.decompressobj(window_bits)
+
+    def feed(self, data: bytes) -> bytes:
+        if not data:
+            return b""
+        if self._inflate is None:
+            # "deflate" means zlib, but many servers send it without zlib's header.
+            self._inflate = zlib.decompressobj(_ZLIB if data[0] & 0x0F == 8 else _RAW)
+        if self._inflate.eof:
+            return b""  # what follows the end is no part of the page
+        try:
+            made = self._inflate.decompress(data, self._left + 1)
+        except zlib.error as exc:
+            raise Skip(f"the page is not packed properly: {exc}") from exc
+        self._left -= len(made)
+        if self._left < 0:
+            raise Skip(f"the page grows beyond {self._limit} bytes when it is unpacked")
+        return made
+
+    def finish(self) -> None:
+        if self._inflate is not None and not self._inflate.eof:
+            raise Retry("the page broke off in the middle")

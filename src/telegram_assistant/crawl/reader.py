@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from telegram_assistant.crawl.fetcher import Fetched, Fetcher, kept_value
+from telegram_assistant.crawl.fetcher import Fetched, Fetcher, check_status, kept_value
 from telegram_assistant.crawl.pool import Pool, worker_command
 from telegram_assistant.crawl.reading import Extracted
 from telegram_assistant.crawl.robots import Robots
-from telegram_assistant.crawl.statuses import check_status
 from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.urls import (
     NOBODY,
@@ -25,7 +26,7 @@ from telegram_assistant.domain.urls import (
     parse_url,
     same_site,
 )
-from telegram_assistant.errors import Reject, Retry, Skip
+from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 from telegram_assistant.metrics import CRAWL_BYTES, CRAWL_PAGES, CRAWL_SECONDS
 
 
@@ -162,3 +163,44 @@ def _conditions(known: Known | None) -> dict[str, str]:
         return {}
     values = {"If-None-Match": kept_value(known.etag), "If-Modified-Since": kept_value(known.last_modified)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def is_installed() -> bool:
+    return find_spec("crawl4ai") is not None
+
+
+def open_crawl4ai_reader(
+    fetcher: Fetcher,
+    robots: Robots,
+    *,
+    clock: Callable[[], datetime],
+    manners: Manners | None = None,
+    allow: Allowance = NOBODY,
+    size: int = 1,
+    seconds: float = 10.0,
+) -> WebReader:
+    """As `open_reader`, with Crawl4AI. Raises Fatal when the extra is not installed."""
+    pool = Crawl4aiPool(size=size, seconds=seconds)
+    return WebReader(fetcher, robots, pool, clock=clock, manners=manners, allow=allow)
+
+
+class Crawl4aiPool(Pool):
+    """Processes with Crawl4AI in place of trafilatura, and the folder it insists on; pages are not kept there.
+
+    Crawl4AI's own fetching (its HTTP strategy or a browser) is not used: neither checks addresses, and a page in a
+    browser asks for everything its scripts want.
+    """
+
+    def __init__(self, *, size: int = 1, seconds: float = 10.0) -> None:
+        if not is_installed():
+            raise Fatal(
+                "Crawl4AI is not installed: pip install 'telegram-assistant[crawl4ai]', or set CRAWL_READER=web"
+            )
+        self._folder = TemporaryDirectory(prefix="tga-crawl4ai-")
+        home = self._folder.name
+        env = {"HOME": home, "CRAWL4_AI_BASE_DIRECTORY": home, "CRAWL4AI_NO_CLOUD_NOTICE": "1"}
+        super().__init__(worker_command("crawl4ai"), size=size, seconds=seconds, env=env)
+
+    async def close(self) -> None:
+        await super().close()
+        self._folder.cleanup()

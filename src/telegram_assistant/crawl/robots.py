@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 
 from protego import Protego
 
-from telegram_assistant.crawl.fetcher import ANY_KIND, PRODUCT, Fetcher
-from telegram_assistant.crawl.statuses import retry_after
+from telegram_assistant.crawl.fetcher import ANY_KIND, PRODUCT, Fetcher, retry_after
 from telegram_assistant.domain.urls import Url
 from telegram_assistant.errors import Reject, Retry, Skip
 
@@ -24,7 +23,7 @@ MOST_CHARACTERS = 16 * 2**20  # of all remembered files together
 SLOWEST = 60.0  # a longer crawl-delay is not waited for
 
 _AGENT_LINE = re.compile(r"\s*user[-\s]*agent\s*:?(?P<name>[^#]*)", re.IGNORECASE)
-_FOR_US, _FOR_ANOTHER = f"User-agent: {PRODUCT}", "User-agent: somebody-else"
+_FOR_US, _FOR_ANOTHER = f"User-agent: {PRODUCT}", "User-agent: another-robot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Robots:
         self._locks = tuple(asyncio.Lock() for _ in range(64))  # shared by sites, so that they do not pile up
 
     async def check(self, url: Url) -> float | None:
-        """The crawl-delay the site asks for, if any. Raises Skip where robots may not go, Retry when nobody knows."""
+        """The crawl-delay the site asks for, if any. Skip: robots may not go there. Retry: that is not known."""
         site = f"{url.scheme}://{url.authority}"
         async with self._locks[hash(site) % len(self._locks)]:
             known = self._sites.get(site)

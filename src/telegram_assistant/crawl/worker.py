@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 import warnings
@@ -14,11 +13,6 @@ import msgspec
 
 from telegram_assistant.crawl.reading import Engine, Job
 from telegram_assistant.processes.serving import Work, serve
-
-ENGINES = {
-    "trafilatura": "telegram_assistant.crawl.extract",
-    "crawl4ai": "telegram_assistant.crawl.crawl4ai_text",
-}
 
 
 def work_of(engine: Engine) -> Work:
@@ -29,7 +23,10 @@ def work_of(engine: Engine) -> Work:
 def open_engine() -> Work:
     logging.disable(logging.CRITICAL)  # libraries complain about each odd page
     warnings.simplefilter("ignore")
-    return work_of(importlib.import_module(ENGINES[sys.argv[1]]).open_engine())
+    from telegram_assistant.crawl import extract  # noqa: PLC0415 - heavy, and it complains while it is imported
+
+    engines = {"trafilatura": extract.open_trafilatura, "crawl4ai": extract.open_crawl4ai}
+    return work_of(engines[sys.argv[1]]())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a page reader does for us: `reader` (httpx and trafilatura) and `crawl4ai_reader` satisfy it by shape."""
+"""What a page reader does for us: `WebReader` in crawl/reader.py satisfies it by shape."""
 
 from __future__ import annotations
 

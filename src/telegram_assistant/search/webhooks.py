@@ -9,8 +9,8 @@ import ssl
 from collections.abc import Callable
 from datetime import datetime
 
+from telegram_assistant.crawl.json_post import SECONDS, Poster
 from telegram_assistant.crawl.network import Resolver, ask_system
-from telegram_assistant.crawl.posting import SECONDS, Poster
 from telegram_assistant.domain.urls import NOBODY, Allowance, Url
 from telegram_assistant.errors import Reject, Retry
 

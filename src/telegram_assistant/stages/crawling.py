@@ -15,7 +15,7 @@ from uuid import UUID
 
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.crawl.budget import CrawlBudget
-from telegram_assistant.domain.crawl_rules import CrawlRules, Subject, decide
+from telegram_assistant.crawl.rules import CrawlRules, Subject, decide
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
 from telegram_assistant.domain.page import Page, PageReader
 from telegram_assistant.domain.urls import NOBODY, Allowance

@@ -24,9 +24,9 @@ from telegram_assistant.bus.supervisor import Job, Task
 from telegram_assistant.config import Settings
 from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
 from telegram_assistant.crawl.fetcher import Fetcher, Limits, user_agent
-from telegram_assistant.crawl.reader import open_reader
+from telegram_assistant.crawl.reader import open_crawl4ai_reader, open_reader
 from telegram_assistant.crawl.robots import Robots
-from telegram_assistant.crawl.rules_file import load_rules
+from telegram_assistant.crawl.rules import load_rules
 from telegram_assistant.domain.page import PageReader
 from telegram_assistant.domain.urls import NOBODY, Allowance
 from telegram_assistant.freshness import Rule
@@ -262,8 +262,6 @@ def _crawling(runtime: Runtime, stores: Stores, allow: Allowance) -> Crawling:
     robots = Robots(fetcher, clock=runtime.clock)
     reader: PageReader
     if settings.crawl_reader == "crawl4ai":
-        from telegram_assistant.crawl.crawl4ai_reader import open_crawl4ai_reader  # noqa: PLC0415 - an extra
-
         reader = open_crawl4ai_reader(fetcher, robots, clock=runtime.clock, manners=budget, allow=allow)
     else:
         reader = open_reader(fetcher, robots, clock=runtime.clock, manners=budget, allow=allow)

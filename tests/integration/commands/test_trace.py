@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.crawl.rules_file import load_rules
+from telegram_assistant.crawl.rules import load_rules
 from telegram_assistant.domain.events import Step
 from telegram_assistant.domain.models import Identity, Tagged
 from telegram_assistant.domain.text import Link

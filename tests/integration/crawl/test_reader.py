@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from telegram_assistant.crawl.crawl4ai_reader import Crawl4aiPool, is_installed, open_crawl4ai_reader
 from telegram_assistant.crawl.pool import Pool, worker_command
-from telegram_assistant.crawl.reader import WebReader, open_reader
+from telegram_assistant.crawl.reader import Crawl4aiPool, WebReader, is_installed, open_crawl4ai_reader, open_reader
 from telegram_assistant.domain.page import Known, Page, PageReader
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 

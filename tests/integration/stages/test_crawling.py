@@ -13,9 +13,8 @@ import pytest
 
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
-from telegram_assistant.crawl.rules_file import load_rules
-from telegram_assistant.domain.crawl_rules import CrawlRules
-from telegram_assistant.domain.crawl_rules import Interests as Wishes
+from telegram_assistant.crawl.rules import CrawlRules, load_rules
+from telegram_assistant.crawl.rules import Interests as Wishes
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
 from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.post import Post

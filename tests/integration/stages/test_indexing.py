@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from telegram_assistant.bus.stage import Done, Outcome
-from telegram_assistant.crawl.rules_file import load_rules
+from telegram_assistant.crawl.rules import load_rules
 from telegram_assistant.domain.events import AlbumAssembled, PostEnriched, PostIndexed, Trigger
 from telegram_assistant.domain.models import Classification, Embedded, Embedder, Identity, Ocr, Seen
 from telegram_assistant.domain.page import Page

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.crawl.charset import decode
+from telegram_assistant.crawl.extract import decode
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.crawl.clean import clean_line, clean_page
+from telegram_assistant.crawl.extract import clean_line, clean_page
 
 pytestmark = pytest.mark.unit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.crawl.extract import extract, open_engine
+from telegram_assistant.crawl.extract import extract, open_trafilatura
 from telegram_assistant.crawl.reading import Extracted, Job
 
 pytestmark = pytest.mark.unit
@@ -14,7 +14,7 @@ TEXT = "Российские учёные представили новую мо
 
 def read(html: str, *, kind: str = "text/html", longest: int = 10_000) -> Extracted:
     job = Job(url="http://a.test/x", kind=kind, charset="utf-8", longest=longest)
-    return open_engine()(job, html.encode())
+    return open_trafilatura()(job, html.encode())
 
 
 def page(head: str = "", body: str = f"<p>{TEXT * 3}</p>", lang: str = "") -> str:

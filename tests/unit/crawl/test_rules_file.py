@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.crawl.rules_file import load_rules
-from telegram_assistant.domain.crawl_rules import Interests, Rule, Subject, decide
+from telegram_assistant.crawl.rules import Interests, Rule, Subject, decide, load_rules
 from telegram_assistant.errors import Fatal
 
 pytestmark = pytest.mark.unit

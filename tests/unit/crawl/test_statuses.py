@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from telegram_assistant.crawl.fetcher import kept_value, user_agent
-from telegram_assistant.crawl.statuses import check_status, retry_after
+from telegram_assistant.crawl.fetcher import check_status, kept_value, retry_after, user_agent
 from telegram_assistant.errors import Retry, Skip
 
 pytestmark = pytest.mark.unit

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from telegram_assistant.crawl.unpack import unpacker
+from telegram_assistant.crawl.fetcher import unpacker
 from telegram_assistant.errors import Retry, Skip
 
 pytestmark = pytest.mark.unit

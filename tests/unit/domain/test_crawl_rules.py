@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.domain.crawl_rules import BadRules, CrawlRules, Interests, Rule, Subject, decide, parse_rules
+from telegram_assistant.crawl.rules import BadRules, CrawlRules, Interests, Rule, Subject, decide, parse_rules
 
 pytestmark = pytest.mark.unit
 

@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from telegram_assistant.domain.urls import (
@@ -19,6 +21,9 @@ from telegram_assistant.domain.urls import (
     is_telegram,
     parse_url,
 )
+from telegram_assistant.errors import Fatal
+
+DEFAULT_RULES = "rules.toml"
 
 
 class Rule(StrEnum):
@@ -49,7 +54,7 @@ class Interests(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlRules:
-    """One file of rules; `default_rules.toml` explains each."""
+    """One file of rules; `rules.toml` explains each."""
 
     least_text: int = 0
     topics: frozenset[str] = frozenset()
@@ -251,3 +256,18 @@ _KEYS: dict[str, dict[str, Callable[[str, Any], Any]]] = {
         "follow_shorteners": _flag,
     },
 }
+
+
+def load_rules(path: Path | None = None) -> CrawlRules:
+    """The shipped rules, changed by the file at `path`. Raises Fatal with the line to correct."""
+    shipped = parse_rules(files(__package__).joinpath(DEFAULT_RULES).read_text("utf-8"))
+    if path is None:
+        return shipped
+    try:
+        return parse_rules(path.read_text("utf-8"), shipped)
+    except OSError as exc:
+        raise Fatal(f"Cannot read CRAWL_RULES_FILE {path}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise Fatal(f"CRAWL_RULES_FILE {path} is not UTF-8 text") from exc
+    except BadRules as exc:
+        raise Fatal(f"CRAWL_RULES_FILE {path}: {exc}") from exc
