@@ -218,13 +218,16 @@ class Channels(Store):
     async def lease(
         self, owner: str, *, limit: int, now: datetime, ttl: timedelta, reach: Reach | None = None
     ) -> list[Channel]:
-        """Take channels that are due, free, and in our reach: the important first, then those that wait longest."""
+        """Take channels that are due, free, and in our reach: the important first, then those that wait longest.
+
+        Of those that wait equally long, as all of an account do after an outage, first what posts most.
+        """
         condition, able = readable(reach, late="channels.next_visit_at < :late")
         # MATERIALIZED: a planner that ran the inner query twice would lease more than the limit.
         statement = (
             "WITH due AS MATERIALIZED (SELECT id FROM channels WHERE status IN ('active', 'dead')"
             f" AND next_visit_at <= :now AND (leased_until IS NULL OR leased_until < :now) AND {condition}"
-            " ORDER BY priority DESC, next_visit_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
+            " ORDER BY priority DESC, next_visit_at, appetite DESC NULLS LAST LIMIT :limit FOR UPDATE SKIP LOCKED)"
             " UPDATE channels SET leased_by = :owner, leased_until = :until FROM due WHERE channels.id = due.id"
             f" RETURNING {COLUMNS}"
         )

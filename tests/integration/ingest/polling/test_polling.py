@@ -161,6 +161,19 @@ async def test_who_asks_during_a_visit_is_not_overruled_by_the_plan(newsroom: Ne
     assert (await newsroom.row(1)).next_visit_at == asked
 
 
+async def test_after_an_outage_what_posts_most_is_read_first(newsroom: Newsroom) -> None:
+    polling = newsroom.polling()
+    for channel_id, minutes in ((1, 600), (2, 5), (3, 60)):
+        await newsroom.open(channel_id, newsroom.every(minutes, days=5))
+        await newsroom.visit(channel_id, polling)
+    await newsroom.channels.look_again(newsroom.now)
+    order = []
+    for _ in range(3):
+        leased = await newsroom.channels.lease("process-1", limit=1, now=newsroom.now, ttl=timedelta(minutes=5))
+        order += [channel.id for channel in leased]
+    assert order == [2, 3, 1]
+
+
 async def test_a_tick_leaves_plans_alone_and_makes_due_who_has_none(newsroom: Newsroom) -> None:
     polling = newsroom.polling()
     await newsroom.open(1, newsroom.every(60, days=3))
