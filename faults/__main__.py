@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from faults.catalogue import ALL
+from faults.catalogue.clocks import FAULTS as CLOCKS
+from faults.catalogue.clocks import LIBRARY
 from faults.installation import LAYOUTS, Size
 from faults.lanes import Run, run_lanes
 from faults.report import save, shown
@@ -39,6 +41,9 @@ async def main(argv: Sequence[str]) -> int:
     chosen = [fault for fault in ALL if exact.search(f"{fault.mark} {fault.name}")]
     chosen = [fault for fault in chosen if fault.quick or not said.quick]
     chosen = [fault for fault in chosen if said.layout in {None, fault.layout}]
+    if not LIBRARY.exists():
+        print("Without libfaketime (`make faketime`) the faults of clocks are left out.")
+        chosen = [fault for fault in chosen if fault not in CLOCKS]
     if said.list or not chosen:
         print(*(f"{fault.mark:4} {fault.scope:8} {fault.name}" for fault in chosen), sep="\n")
         return 0 if chosen else 2

@@ -26,7 +26,7 @@ from faults import s3
 from faults.gate import Gate
 from faults.models import SIZE, ModelServer, model_server
 from faults.s3 import object_store
-from faults.telegram import Telegram, simulated
+from faults.telegram import MANY, Telegram, simulated
 from telegram_assistant.access.people import People, system_caller
 from telegram_assistant.domain.access import Role
 from telegram_assistant.embedded.folder import DataFolder
@@ -52,6 +52,13 @@ CAPTURED = "SELECT count(*) AS posts FROM posts WHERE deleted_at IS NULL"
 UNINDEXED = """
 SELECT count(*) AS posts FROM posts p WHERE p.deleted_at IS NULL AND NOT EXISTS (
   SELECT 1 FROM post_steps s WHERE s.post_id = p.id AND s.stage = 'indexing' AND s.outcome = 'done')
+"""
+
+# Reading thousands of channels for the first time takes the accounts half an hour: these were read a while ago, are
+# quiet, and are looked at once an hour.
+ESTABLISHED = """
+UPDATE channels SET last_success_at = now(), last_parsed_at = now(),
+next_visit_at = now() + random() * interval '1 hour', promised_at = now() + interval '90 minutes'
 """
 
 MIGRATING = asyncio.Lock()  # Alembic keeps what it does in a global variable
@@ -229,6 +236,8 @@ async def _prepare(database: AsyncEngine, telegram: Telegram) -> list[str]:
             " VALUES ($1, $2, $3, 1, jsonb_build_object($4::text, $5::bigint))",
             [(one.id, one.title, one.username, ids[min(one.members)], one.access_hash) for one in telegram.channels],
         )
+        if len(telegram.channels) > MANY:
+            await connection.execute(ESTABLISHED)
     return list(ids.values())
 
 

@@ -35,23 +35,24 @@ OR NOT coverage @> int8range(least(requested_from, cursor_id), cursor_id + 1))
 
 
 async def opened(lane: Installation, name: str, ids: Iterable[int], *, group: bool = False) -> Channel:
-    """A further channel that is watched from now on, with posts of some age; the first account has joined it."""
+    """A further channel, with posts of some age; the first account has joined it. Groups are private."""
     world, now = lane.telegram.world, datetime.now(UTC)
     number = len(world.channels) + 1
     channel = Channel(
         id=min(world.channels) + 2_000_000 + number,
         access_hash=5,
         title=name,
-        username=f"faults_{name}_{number}",
+        username=None if group else f"faults_{name}_{number}",
         created=now - timedelta(days=90),
         group=group,
-        members={min(world.users)},
+        private=group,  # a public one is read by any account, which is shown everything
     )
     world.add_channel(channel)
     ids = list(ids)
     for place, one in enumerate(ids):
         age = timedelta(days=40) * (len(ids) - place) / len(ids)
         world.post(channel, Message(one, now - age, lane.telegram.text()))
+    channel.members.add(min(world.users))  # not before: nothing of this is told live
     return channel
 
 
@@ -175,7 +176,6 @@ async def hidden(lane: Installation) -> AsyncIterator[None]:
     border = list(group.messages)[HIDDEN - 1]
     first, other = sorted(lane.telegram.world.users)[:2]
     group.hidden[first] = border
-    group.members.add(other)
     await watched(lane, group)
     await until_stored(lane, group, without=HIDDEN)
     await until(lane, GAPS, ids=[group.id])
@@ -187,6 +187,7 @@ async def hidden(lane: Installation) -> AsyncIterator[None]:
     if row.empty or row.hidden_up_to != border:
         raise RuntimeError(f"what is hidden up to {border} was taken for empty: {row}")
     yield
+    group.members.add(other)
     statement = "UPDATE channels SET access_hash = access_hash || jsonb_build_object(CAST(:account AS text), 5)"
     await lane.change(f"{statement} WHERE id = :id", id=group.id, account=lane.accounts[1])
 
