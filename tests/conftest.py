@@ -76,12 +76,20 @@ def engines() -> Iterator[Engines]:
         runner.run(postgres.start())
         runner.run(valkey.start())
         address = postgres.url.rpartition("/")[0]
+        runner.run(_forget_durability(address))
         runner.run(_make_template(address))
         yield Engines(address, valkey.url)
         runner.run(valkey.stop())
         runner.run(postgres.stop())
     data.close()
     shutil.rmtree(path, ignore_errors=True)
+
+
+async def _forget_durability(address: str) -> None:
+    """No test pulls the plug of this server, and not every machine has memory to put its files in."""
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        await _as_admin(address, f"ALTER SYSTEM SET {setting} = off")
+    await _as_admin(address, "SELECT pg_reload_conf()")
 
 
 async def _make_template(address: str) -> None:
@@ -112,7 +120,7 @@ async def empty_database_url(engines: Engines) -> AsyncIterator[str]:
 async def database_url(engines: Engines) -> AsyncIterator[str]:
     """A database with the newest schema, copied from a template."""
     name = f"t_{uuid4().hex}"
-    await _as_admin(engines.postgres, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    await _as_admin(engines.postgres, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
     yield f"{engines.postgres}/{name}"
     await _as_admin(engines.postgres, f"DROP DATABASE {name} WITH (FORCE)")
 
