@@ -76,26 +76,27 @@ async def test_roles_and_the_last_admin(tga: Tga, access: Access) -> None:
     assert (await tga("users", "disable", "boss", "--enable")).code == 0
 
 
-@pytest.mark.parametrize(
-    "arguments,told",
-    [
-        (("tenants", "add", "News Room"), "lower-case"),
-        (("tenants", "add", "system"), "already"),
-        (("tenants", "erase", "nobody", "--yes"), "no tenant nobody"),
-        (("tenants", "erase", "system", "--yes"), "cannot be erased"),
-        (("users", "list", "--tenant", "nobody"), "no tenant nobody"),
-        (("users", "disable", "nobody"), "no user nobody in system"),
-        (("users", "disable", "system"), "no user system"),
-        (("users", "role", "anna", "king"), "admin or member"),
-        (("users", "add", ""), "1 to 100"),
-        (("keys", "create", "nobody", "export"), "no user nobody"),
-        (("keys", "revoke", "tga_aaaaaaaa"), "no key tga_aaaaaaaa_"),
-    ],
-)
-async def test_what_is_wrong_is_said(tga: Tga, arguments: tuple[str, ...], told: str) -> None:
-    answer = await tga(*arguments)
-    assert answer.code == 1
-    assert told in answer.out
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    (("tenants", "add", "News Room"), "lower-case"),
+    (("tenants", "add", "system"), "already"),
+    (("tenants", "erase", "nobody", "--yes"), "no tenant nobody"),
+    (("tenants", "erase", "system", "--yes"), "cannot be erased"),
+    (("users", "list", "--tenant", "nobody"), "no tenant nobody"),
+    (("users", "disable", "nobody"), "no user nobody in system"),
+    (("users", "disable", "system"), "no user system"),
+    (("users", "role", "anna", "king"), "admin or member"),
+    (("users", "add", ""), "1 to 100"),
+    (("keys", "create", "nobody", "export"), "no user nobody"),
+    (("keys", "revoke", "tga_aaaaaaaa"), "no key tga_aaaaaaaa_"),
+]
+
+
+async def test_what_is_wrong_is_said(tga: Tga, subtests: pytest.Subtests) -> None:
+    for arguments, told in WRONG:
+        with subtests.test(arguments=arguments, told=told):
+            answer = await tga(*arguments)
+            assert answer.code == 1
+            assert told in answer.out
 
 
 async def test_every_command_gives_an_example(tga: Tga) -> None:
