@@ -69,7 +69,7 @@ async def test_a_task_that_returns_is_restarted(supervisor: Supervisor) -> None:
     await asyncio.wait_for(job.steady.wait(), 300)
     assert task.restarts == 1
     assert task.last_error is not None
-    assert "nobody stopped it" in task.last_error
+    assert "without being stopped" in task.last_error
 
 
 async def test_a_task_whose_own_work_was_cancelled_is_restarted(supervisor: Supervisor) -> None:
