@@ -54,6 +54,13 @@ def test_a_command_of_the_database_loads_no_models_and_no_telegram(command: str)
     assert modules & (MODELS | {"telethon", "telegram_simulator", "fastapi", "aiogram", "mcp", "neo4j"}) == set()
 
 
+def test_only_capture_loads_telethon() -> None:
+    """The API and the workers once loaded it for one function."""
+    asked = "import sys, telegram_assistant.wiring.roles; print({'telethon', 'telegram_simulator'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout == "set()\n"
+
+
 def test_every_command_of_the_table_can_be_loaded_and_shows_an_example() -> None:
     """A name that leads nowhere would be noticed only by the one who calls it."""
     groups: list[tuple[str, Any]] = [("tga", typer.main.get_command(app))]

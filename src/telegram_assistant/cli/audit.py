@@ -18,7 +18,8 @@ from telegram_assistant.stores.postgres.accounts import processes
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.wiring.demo import join_demo
-from telegram_assistant.wiring.ingest import open_pool, open_saver
+from telegram_assistant.wiring.ingest import open_pool
+from telegram_assistant.wiring.keeping import open_saver
 from telegram_assistant.wiring.runtime import Runtime
 
 

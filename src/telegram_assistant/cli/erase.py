@@ -12,7 +12,7 @@ from telegram_assistant.access.people import People
 from telegram_assistant.cli.access import Name, console, find_tenant
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
-from telegram_assistant.wiring.ingest import open_media_store
+from telegram_assistant.wiring.keeping import open_media_store
 from telegram_assistant.wiring.models import open_graph, open_vectors
 from telegram_assistant.wiring.runtime import Runtime
 

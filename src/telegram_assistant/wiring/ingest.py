@@ -12,9 +12,7 @@ from typing import Any
 from telegram_assistant.bus.observer import Pressure
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.config import Settings, TelegramServer
-from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
 from telegram_assistant.domain.modes import ModeOverride
-from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.errors import Fatal
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.accounts import AccountPool
@@ -37,7 +35,6 @@ from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.polling import Capacity, Polling, polling_rules, unlimited
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.requests import Fulfilment
-from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
@@ -47,7 +44,6 @@ from telegram_assistant.metrics import CHANNEL_LABELS
 from telegram_assistant.source.telegram import TelegramSource
 from telegram_assistant.source.telegram_client import READER, open_client
 from telegram_assistant.stages import groups
-from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.audits import Audits, Unreadable
 from telegram_assistant.stores.postgres.channels import Channels
@@ -57,6 +53,7 @@ from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.upkeep import Horizon, StoredTimes, Upkeep
 from telegram_assistant.stores.postgres.watched_channels import Requests
+from telegram_assistant.wiring.keeping import media_rules_of, open_media_store, open_saver
 from telegram_assistant.wiring.runtime import Runtime
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
@@ -168,27 +165,6 @@ def _clocks(runtime: Runtime) -> ClockWatch:
     return ClockWatch(StoredTimes(runtime.database), horizon, interval=interval, clock=runtime.clock)
 
 
-def _media_rules(settings: Settings) -> MediaRules:
-    return MediaRules(
-        kinds=frozenset(MediaKind(kind.strip()) for kind in settings.media_kinds.split(",")),
-        picture_limit=settings.media_max_picture_mb * MEGABYTE,
-        document_limit=settings.media_max_document_mb * MEGABYTE,
-    )
-
-
-def open_media_store(runtime: Runtime) -> MediaStore:
-    settings = runtime.settings
-    secret = settings.media_s3_secret_access_key
-    access = S3Access(
-        endpoint=settings.media_s3_endpoint,
-        region=settings.media_s3_region,
-        access_key_id=settings.media_s3_access_key_id,
-        secret_access_key=secret.get_secret_value() if secret else None,
-        ca_file=settings.tls_ca_file,
-    )
-    return MediaStore.open(settings.media_url or runtime.folder.path / "media", s3=access)
-
-
 def account_leases(runtime: Runtime) -> AccountLeases:
     owner = new_identity(runtime.settings.hostname)
     ttl = min(ACCOUNT_LEASE, runtime.settings.ingest_lease_sec)
@@ -213,22 +189,11 @@ async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
     return pool
 
 
-def open_saver(runtime: Runtime) -> Saver:
-    rules = _media_rules(runtime.settings)
-    return Saver(
-        runtime.database,
-        clock=runtime.clock,
-        decide_media=partial(decide, rules=rules),
-        retention=runtime.settings.retention_deleted,
-        keep_protected=runtime.settings.media_protected_enabled,
-    )
-
-
 async def start_ingest(runtime: Runtime) -> None:
     """Build and start everything that captures."""
     settings, clock, owner = runtime.settings, runtime.clock, runtime.settings.hostname
     channels = Channels(runtime.database)
-    media_rules = _media_rules(settings)
+    media_rules = media_rules_of(settings)
     store = open_media_store(runtime)
     await store.check()
     runtime.health.engines["media"] = store.answers

@@ -15,8 +15,6 @@ from telegram_assistant.progress import Steps
 from telegram_assistant.signals import first_of, stop_signals
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.wiring.api import build_services, start_api
-from telegram_assistant.wiring.demo import join_demo, start_demo
-from telegram_assistant.wiring.ingest import start_ingest
 from telegram_assistant.wiring.runtime import Runtime, inherit_engines, start_runtime
 from telegram_assistant.wiring.worker import start_worker
 
@@ -109,9 +107,13 @@ async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors:
     if runtime.joined:
         await runtime.start_task("engines", partial(inherit_engines, runtime))
     if settings.demo and (roles.ingest or runtime.running.telegram):
+        from telegram_assistant.wiring.demo import join_demo, start_demo  # noqa: PLC0415 - the simulator and Telethon
+
         with steps.step("Simulated Telegram"):
             await (join_demo if roles.join else start_demo)(runtime)
     if roles.ingest:
+        from telegram_assistant.wiring.ingest import start_ingest  # noqa: PLC0415 - Telethon, which only capture needs
+
         with steps.step("Capture"):
             await start_ingest(runtime)
     pipeline = None

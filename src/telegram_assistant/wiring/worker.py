@@ -81,7 +81,7 @@ from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Steps
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.upkeep import Upkeep
-from telegram_assistant.wiring.ingest import open_media_store, open_saver
+from telegram_assistant.wiring.keeping import open_media_store, open_saver
 from telegram_assistant.wiring.models import model_budget, models_config, open_graph, open_vectors, place_of_indexes
 from telegram_assistant.wiring.runtime import Runtime
 
