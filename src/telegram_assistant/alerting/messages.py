@@ -11,7 +11,7 @@ from uuid import UUID
 
 from telegram_assistant.domain.alerting import Action, Delivery, Message, Topic
 from telegram_assistant.stores.postgres.alerts import AlertDeliveries
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 
 LONGEST_TEXT = 1_000
@@ -43,7 +43,7 @@ _OVER = {
 class Words:
     """`base`: the address of our pages, if it is known."""
 
-    posts: SearchPosts
+    posts: VisiblePosts
     watched: WatchedPosts
     deliveries: AlertDeliveries
     base: str | None

@@ -19,8 +19,8 @@ from telegram_assistant.bot.words import Say, href, lines, shortened
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.log import get_logger
 from telegram_assistant.services import bot_keys as keys
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.telegram_users import FoundPost, TelegramAlerts, ToldNotice
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.stores.redis import text_of
 
 PAUSE = 5.0  # seconds between two looks
@@ -59,7 +59,7 @@ class BotAlerts:
     """The job of a supervised task: works while it is this process's turn. Begins with what happens from now on."""
 
     alerts: TelegramAlerts
-    posts: SearchPosts
+    posts: VisiblePosts
     delivery: Delivery
     access: Access
     redis: Redis

@@ -17,9 +17,9 @@ from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.saved_searches import SavedDesk
 from telegram_assistant.stores.postgres.alerts import AlertChannels
-from telegram_assistant.stores.postgres.post_lists import GraphPosts, SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 SEARCH = "1b671a64-40d5-491e-99b0-da01ff1f3341"
 PLACE = "3f1c2f0e-8f7e-4c7b-9b6a-0d6f1a2b3c4d"
@@ -39,7 +39,7 @@ def places_of(services: ServicesDep, admin: AdminDep) -> AlertDesk:
 
 def walking_of(services: ServicesDep) -> Walking:
     database = services.database
-    return Walking(services.graph, SearchDocuments(database), SearchPosts(database), GraphPosts(database), owners_for)
+    return Walking(services.graph, SearchDocuments(database), VisiblePosts(database), owners_for)
 
 
 DigestDep = Annotated[DigestActions, Depends(digests_of)]

@@ -30,8 +30,8 @@ from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.stores.postgres.digests import DigestIssues, DigestPosts
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 REMEMBERED = timedelta(days=14)  # so long a story is not told again
 PERIODS = {
@@ -167,7 +167,7 @@ def open_desk(
     """Without an answerer, digests are made of the posts' own words."""
     inflection = inflection or Inflection()
     documents, posts = SearchDocuments(database), DigestPosts(database)
-    planner = Planner(documents, SearchPosts(database), lexicon or Lexicon(inflection))
+    planner = Planner(documents, VisiblePosts(database), lexicon or Lexicon(inflection))
     patience = timedelta(seconds=2 * max(settings.polling_bound_sec, settings.parser_scheduler_interval_sec))
     return DigestDesk(
         Stories(posts, documents, planner, load_taxonomy(settings.ai_topics_file), patience=patience),

@@ -20,7 +20,7 @@ from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.interests import FittingChannel, FittingPost, InterestPosts, Interests, Origin
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 POSTS_SINCE = timedelta(days=3)
 CHANNELS_SINCE = timedelta(days=30)
@@ -81,7 +81,7 @@ class Advisor:
     def __init__(self, database: AsyncEngine, clock: Callable[[], datetime]) -> None:
         self._interests = Interests(database)
         self._posts = InterestPosts(database)
-        self._shown = SearchPosts(database)
+        self._shown = VisiblePosts(database)
         self._clock = clock
 
     async def weights(self, tenant_id: UUID, user_id: UUID) -> Mapping[str, float]:

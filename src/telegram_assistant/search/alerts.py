@@ -28,9 +28,9 @@ from telegram_assistant.log import get_logger
 from telegram_assistant.names import alerts_told
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.webhooks import Webhooks
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import OVERLAP, SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.stores.sealed import Sealer
 
 PAUSE = 2.0  # seconds between two looks
@@ -55,7 +55,7 @@ class Alerts:
     saved: SavedSearches
     found: SearchAlerts
     documents: SearchDocuments
-    posts: SearchPosts
+    posts: VisiblePosts
     planner: Planner
     webhooks: Webhooks
     sealer: Sealer

@@ -17,8 +17,8 @@ from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.graph import Graph, Thing
 from telegram_assistant.language.plan import Plan
 from telegram_assistant.search.neighbours import Neighbourhood
-from telegram_assistant.stores.postgres.post_lists import GraphPosts, SearchPosts, Shared
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import Shared, VisiblePosts
 
 MOST_POSTS = 1_000  # the newest of a node that are looked at
 EXAMPLES = 5
@@ -74,14 +74,12 @@ class Walking:
         self,
         graph: Graph | None,
         documents: SearchDocuments,
-        posts: SearchPosts,
-        shared: GraphPosts,
+        posts: VisiblePosts,
         owners: Callable[[UUID], Sequence[UUID]],
     ) -> None:
         self._graph = graph
         self._documents = documents
         self._posts = posts
-        self._shared = shared
         self._owners = owners
 
     async def around(self, tenant_id: UUID, name: str = "") -> Place | None:
@@ -125,7 +123,7 @@ class Walking:
         return held
 
     async def _place(self, tenant_id: UUID, node: Node, post_ids: Sequence[UUID]) -> Place:
-        shared = await self._shared.shared(tenant_id, post_ids)
+        shared = await self._posts.shared(tenant_id, post_ids)
         shown = await self._posts.posts(tenant_id, post_ids[: 2 * EXAMPLES])
         newest = sorted((one for one in shown.values() if not one.deleted), key=lambda one: one.posted_at, reverse=True)
         total = next((one.posts for one in shared.get("all", ())), 0)

@@ -10,7 +10,7 @@ from telegram_assistant.jobs.digest_feed import feed_path
 from telegram_assistant.services.problems import Problem, not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 
 class DigestActions:
@@ -43,7 +43,7 @@ class DigestActions:
         """Only channels that the caller sees."""
         if not wish.channels:
             return
-        visible = set(await SearchPosts(self._services.database).channels(self.caller.tenant_id))
+        visible = set(await VisiblePosts(self._services.database).channels(self.caller.tenant_id))
         unknown = [str(one) for one in wish.channels if one not in visible]
         if unknown:
             raise Problem(422, f"channels: you have no channel {', '.join(unknown[:10])}")

@@ -23,7 +23,7 @@ from telegram_assistant.errors import AssistantError
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import POSTS_INDEXED, stream
 from telegram_assistant.services.problems import Problem
-from telegram_assistant.stores.postgres.post_lists import LivePost, LivePosts
+from telegram_assistant.stores.postgres.visible_posts import LivePost, VisiblePosts
 from telegram_assistant.stores.postgres.watched_channels import WatchedChannels
 
 PER_TENANT = 20
@@ -98,7 +98,7 @@ class Listener:
 class LiveFeed:
     """A supervised job. Start it after the server: it is stopped before that, and lets every connection go."""
 
-    def __init__(self, redis: Redis, posts: LivePosts, progress: Progress) -> None:
+    def __init__(self, redis: Redis, posts: VisiblePosts, progress: Progress) -> None:
         self._redis = redis
         self._posts = posts
         self._progress = progress
@@ -195,7 +195,7 @@ class LiveFeed:
         """PostgreSQL says which of them the tenant may see."""
         if not posts:
             return []
-        visible = await self._posts.visible(tenant_id, [post_id for post_id, _ in posts])
+        visible = await self._posts.brief(tenant_id, [post_id for post_id, _ in posts])
         return [Told("post", _data(visible[id_]), place) for id_, place in posts if id_ in visible]
 
     async def _tell_progress(self) -> None:
@@ -261,4 +261,4 @@ def make_feed(redis: Redis, database: AsyncEngine, sampler: Sampler) -> LiveFeed
             "stages": {stage: history.now.behind for stage, history in sampler.stages.items()},
         }
 
-    return LiveFeed(redis, LivePosts(database), progress)
+    return LiveFeed(redis, VisiblePosts(database), progress)

@@ -9,8 +9,8 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.search.neighbours import Around, Neighbourhood
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.post_views import PostView, PostViews
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 APART = "the graph is embedded and belongs to another process: set NEO4J_URL, or run tga up"
 
@@ -27,6 +27,6 @@ async def around_of(services: Services, caller: Caller, post_id: UUID, *, limit:
     """Raises Retry while the graph is away."""
     if services.graph is None:
         raise Retry(APART)
-    return await Neighbourhood(services.graph, SearchPosts(services.database)).of(
+    return await Neighbourhood(services.graph, VisiblePosts(services.database)).of(
         caller.tenant_id, post_id, limit=limit
     )

@@ -23,8 +23,8 @@ from telegram_assistant.names import ALERTING_LOCK
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries, Notices
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.storage import Storage
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.runtime import Runtime
@@ -77,7 +77,7 @@ def open_alerting(
         timedelta(hours=settings.alert_channel_hours),
         clock,
     )
-    words = Words(SearchPosts(database), watched, deliveries, settings.api_public_url)
+    words = Words(VisiblePosts(database), watched, deliveries, settings.api_public_url)
     monotonic = asyncio.get_running_loop().time
     lock = Lock(redis, ALERTING_LOCK, settings.hostname, ttl=LOCK_TTL, monotonic=monotonic)
     return Alerting(watch, AlertChannels(database), deliveries, words, places, sealer, lock)

@@ -29,8 +29,8 @@ from telegram_assistant.services.bot_link import Codes, webhook_secret
 from telegram_assistant.services.bot_state import Inbox, Memory
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.telegram_users import TelegramAlerts, TelegramUsers
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.wiring.runtime import Runtime
 
 WEBHOOK_PATH = "/bot/webhook"
@@ -77,7 +77,7 @@ async def start_bot(runtime: Runtime, services: Services) -> BotRole:
     working = Working(inbox, lock, Dialogue(_desk(services, delivery)).answer)
     alerts = BotAlerts(
         TelegramAlerts(services.database),
-        SearchPosts(services.database),
+        VisiblePosts(services.database),
         delivery,
         services.access,
         services.redis,

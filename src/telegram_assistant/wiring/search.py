@@ -19,9 +19,9 @@ from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.service import Search
 from telegram_assistant.search.webhooks import Webhooks
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.stores.sealed import Sealer
 
 
@@ -36,7 +36,7 @@ def open_search(
     """An embedded vector index belongs to one process: give the one that indexing has, or say why there is none."""
     return Search(
         SearchDocuments(database),
-        SearchPosts(database),
+        VisiblePosts(database),
         lexicon or Lexicon(Inflection()),
         clock=clock,
         owners=owners_for,
@@ -55,7 +55,7 @@ def open_alerts(
     lexicon: Lexicon | None = None,
 ) -> Alerts:
     """`owner`: this process, for the lock. To be called where an event loop runs."""
-    documents, posts = SearchDocuments(database), SearchPosts(database)
+    documents, posts = SearchDocuments(database), VisiblePosts(database)
     return Alerts(
         SavedSearches(database),
         SearchAlerts(database),

@@ -19,9 +19,9 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.services.bot_state import Memory
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.telegram_users import SETTLED, TelegramAlerts, TelegramUsers
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from tests.integration.bot.bot_api import TOKEN, BotApi, Person
 
 pytestmark = pytest.mark.integration
@@ -36,7 +36,7 @@ async def alerts(services: Services, api: BotApi, redis: Redis) -> AsyncIterator
     delivery = Delivery(Messenger(bot), Memory(redis), TelegramUsers(services.database))
     made = BotAlerts(
         TelegramAlerts(services.database, settled=timedelta(0)),
-        SearchPosts(services.database),
+        VisiblePosts(services.database),
         delivery,
         services.access,
         redis,

@@ -15,9 +15,9 @@ from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.services.bot_state import Memory
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.wiring.bot import open_delivery
 from tests.integration.bot.bot_api import LONGEST, TOKEN, BotApi, Person
 from tests.integration.bot.markup import units
@@ -61,7 +61,7 @@ async def send(delivery: Delivery, town: Town) -> Any:
 
 async def shown_post(town: Town, text: str) -> Shown:
     post = await town.archive.post(1, text)
-    posts = await SearchPosts(town.archive.database).posts(town.admin.tenant_id, [post])
+    posts = await VisiblePosts(town.archive.database).posts(town.admin.tenant_id, [post])
     found: Shown = posts[post]
     return found
 

@@ -28,7 +28,7 @@ from telegram_assistant.search.meaning import Meaning
 from telegram_assistant.search.neighbours import Neighbourhood
 from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM, Archive
@@ -347,7 +347,7 @@ async def test_neighbours_and_forwards(library: Library, folder: Path) -> None:
             for number, channel, post_id in ((1, SPORT, ids[1]), (2, NEWS, ids[2]), (9, 8, ids[9]))
         ]
     )
-    neighbourhood = Neighbourhood(graph, SearchPosts(archive.database))
+    neighbourhood = Neighbourhood(graph, VisiblePosts(archive.database))
     around = await neighbourhood.of(SYSTEM, ids[1])
     assert [(near.post.message_id, near.shared) for near in around.near] == [(2, ("Спартак",))], "9 is hidden"
     assert around.forwards == ()

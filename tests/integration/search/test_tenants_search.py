@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from telegram_assistant.search.service import Search
 from telegram_assistant.stores.postgres.database import as_tenant
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from tests.integration.search.archive import Archive
 
 pytestmark = pytest.mark.integration
@@ -42,7 +42,7 @@ async def test_nobody_finds_what_is_not_theirs(search: Search, archive: Archive)
             assert shown | told == (seen if expected else set()), "it is one story"
             assert counted <= expected
             assert {facet.value for facet in results.facets.tags} <= {f"tag{channel}" for channel in expected}
-        posts = SearchPosts(archive.database)
+        posts = VisiblePosts(archive.database)
         assert set(await posts.posts(tenant, list(ids.values()))) == {ids[channel] for channel in seen}
         assert await posts.named(tenant, ["@of_nobody", "Of_Nobody", "4"]) == {}
 

@@ -20,8 +20,8 @@ from telegram_assistant.search.neighbours import Around
 from telegram_assistant.services.media_links import MediaLinks
 from telegram_assistant.services.posts import around_of, view_of
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.post_views import PostView, PostViews, ShownFile
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 EXAMPLE = "3f0c7c52-5d0e-5c3a-9a53-0c7f7c1f2b11"
 THUMBNAIL = 640
@@ -350,7 +350,7 @@ async def list_posts(
     """Of all your channels, or of one. Deleted posts are left out, comments too."""
     channel_id = None
     if channel is not None:
-        named = await SearchPosts(services.database).named(caller.tenant_id, [channel])
+        named = await VisiblePosts(services.database).named(caller.tenant_id, [channel])
         if channel not in named:
             raise not_found("channel")
         channel_id = named[channel]

@@ -26,8 +26,8 @@ from telegram_assistant.http.cursor import LONGEST, read_found, write_found
 from telegram_assistant.http.dependencies import OwnSavedDep, SavedDep
 from telegram_assistant.http.etag import etagged
 from telegram_assistant.services.problems import conflict
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SearchAlerts
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 router = APIRouter(prefix="/saved-searches", tags=["saved searches"])
 alerts = APIRouter(prefix="/alerts", tags=["saved searches"])
@@ -108,7 +108,7 @@ async def list_alerts(
     found = await store.of_user(
         caller.tenant_id, caller.user_id, limit=limit + 1, search_id=search_id, state=webhook, after=after
     )
-    shown = await SearchPosts(services.database).posts(caller.tenant_id, [alert.post_id for alert in found])
+    shown = await VisiblePosts(services.database).posts(caller.tenant_id, [alert.post_id for alert in found])
     return AlertsOut(
         items=[AlertOut.of(one, shown[one.post_id]) for one in found[:limit] if one.post_id in shown],
         next=write_found(found[limit - 1]) if len(found) > limit else None,

@@ -21,8 +21,8 @@ from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.http.web.rendering import highlighted
 from telegram_assistant.search.snippets import LENGTH
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.post_lists import Overview, Overviews, SearchPosts
 from telegram_assistant.stores.postgres.post_views import PostFiles, ShownFile
+from telegram_assistant.stores.postgres.visible_posts import Overview, VisiblePosts
 
 STORIES = 12  # on a page
 PICTURES = 4  # of a story
@@ -74,7 +74,7 @@ async def home(request: Request, services: ServicesDep, caller: PageCallerDep, c
 @router.get("/home/starting")
 async def starting(request: Request, services: ServicesDep, caller: PageCallerDep) -> Response:
     """How far a fresh install has got; with the first post that can be found the page is loaded anew."""
-    searchable = await Overviews(services.database).searchable(caller.tenant_id)
+    searchable = await VisiblePosts(services.database).searchable(caller.tenant_id)
     if searchable:
         return Response(headers={"HX-Refresh": "true"})
     overview = await _overview(services, caller)
@@ -99,12 +99,12 @@ async def new(
 ) -> HTMLResponse:
     """How many stories came since the page was made, asked when a post is announced."""
     place = read_post(after)
-    count = await Overviews(services.database).new_after(caller.tenant_id, place.posted_at, place.post_id)
+    count = await VisiblePosts(services.database).new_after(caller.tenant_id, place.posted_at, place.post_id)
     return fragment(request, "home_new.html", caller=caller, count=count)
 
 
 async def _overview(services: Services, caller: Caller) -> Overview:
-    return await Overviews(services.database).of(caller.tenant_id, since=services.clock() - DAY)
+    return await VisiblePosts(services.database).overview(caller.tenant_id, since=services.clock() - DAY)
 
 
 async def _newest(services: Services, caller: Caller, cursor: str | None) -> Results:
@@ -115,7 +115,7 @@ async def _stories(services: Services, caller: Caller, found: Results) -> dict[s
     wanted = [post_id for hit in found.hits for post_id in hit.album or (hit.post.post_id,)]
     files = await PostFiles(services.database).of(caller.tenant_id, wanted)
     silent = [post_id for hit in found.hits if hit.album and not hit.post.text for post_id in hit.album]
-    captions = await SearchPosts(services.database).posts(caller.tenant_id, silent)
+    captions = await VisiblePosts(services.database).posts(caller.tenant_id, silent)
     newest = max((hit.post for hit in found.hits), key=lambda post: (post.posted_at, post.post_id), default=None)
     return {
         "stories": [_story(hit, files, captions) for hit in found.hits],

@@ -18,8 +18,8 @@ from telegram_assistant.http.cursor import LONGEST, read_found, write_found
 from telegram_assistant.http.dependencies import OwnSavedDep, SavedDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.post_lists import SearchPosts
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 ALERTS = 20
 LONGEST_QUERY = 16_000
@@ -163,7 +163,7 @@ async def _alerts(services: Services, caller: Caller, of: UUID | None, cursor: s
     found = await SearchAlerts(services.database).of_user(
         caller.tenant_id, caller.user_id, limit=ALERTS + 1, search_id=of, after=after
     )
-    posts = await SearchPosts(services.database).posts(caller.tenant_id, [one.post_id for one in found])
+    posts = await VisiblePosts(services.database).posts(caller.tenant_id, [one.post_id for one in found])
     shown = [ShownAlert(one, posts[one.post_id]) for one in found[:ALERTS] if one.post_id in posts]
     return {"alerts": shown, "next": write_found(found[ALERTS - 1]) if len(found) > ALERTS else None}
 

@@ -20,6 +20,8 @@ from telegram_assistant.domain.results import Origin, Passage, Shown
 from telegram_assistant.stores.postgres.database import Store, as_tenant
 
 LONGEST_PAGE = 2000  # characters, as many as indexing takes
+MOST_NEW = 100  # posts that are counted
+LONGEST_BRIEF = 160  # characters of a post: enough to know whether it is worth opening
 
 _SHOWN = f"""
 SELECT p.id, p.channel_id, p.message_id, p.posted_at, p.text, p.details->'poll' AS poll, c.title, c.username,
@@ -38,10 +40,73 @@ _PICTURES = """
 SELECT post_id, array_agg(sha256 ORDER BY position) AS pictures FROM post_media
 WHERE post_id = ANY(:ids) AND kind = 'photo' AND sha256 IS NOT NULL AND status <> 'evicted' GROUP BY post_id
 """
+_OVERVIEW = """
+SELECT count(*) AS channels, coalesce(sum(c.captured), 0)::bigint AS posts, max(c.last_post_at) AS newest,
+  coalesce(sum((SELECT count(*) FROM posts p WHERE p.channel_id = c.id AND p.posted_at >= :since)), 0)::bigint
+    AS recent,
+  (SELECT count(*) FROM channel_requests WHERE channel_id IS NULL) AS waiting
+FROM channels c WHERE c.status NOT IN ('linked', 'removed')
+"""
+_NEW = """
+SELECT count(DISTINCT coalesce(album_id, post_id)) FROM (
+  SELECT album_id, post_id FROM search_documents WHERE (posted_at, post_id) > (:at, CAST(:id AS uuid)) AND NOT deleted
+  ORDER BY posted_at, post_id LIMIT :most) n
+"""
+_SHARED = """
+WITH seen AS MATERIALIZED (
+  SELECT p.id, p.channel_id, (p.details->'forward'->>'channel_id')::bigint AS origin, e.data
+  FROM posts p LEFT JOIN post_enrichment e ON e.post_id = p.id AND e.kind = 'tags'
+  WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL)
+SELECT 'all' AS kind, '' AS key, '' AS title, '' AS sort, count(*) AS posts FROM seen
+UNION ALL SELECT 'channel', c.id::text, c.title, '', count(*) FROM seen JOIN channels c ON c.id = seen.channel_id
+  GROUP BY c.id, c.title
+UNION ALL SELECT 'source', c.id::text, c.title, '', count(*) FROM seen JOIN channels c ON c.id = seen.origin
+  GROUP BY c.id, c.title
+UNION ALL SELECT 'topic', one, one, '', count(*)
+  FROM seen, jsonb_array_elements_text(coalesce(data->'topics', '[]')) one GROUP BY one
+UNION ALL SELECT 'tag', one, one, '', count(*)
+  FROM seen, jsonb_array_elements_text(coalesce(data->'tags', '[]')) one GROUP BY one
+UNION ALL SELECT 'entity', one->>'name', one->>'name', min(one->>'kind'), count(DISTINCT id)
+  FROM seen, jsonb_array_elements(coalesce(data->'entities', '[]')) one GROUP BY one->>'name'
+ORDER BY posts DESC, key
+"""
 
 
-class SearchPosts(Store):
-    """Reads as a tenant."""
+@dataclass(frozen=True, slots=True)
+class LivePost:
+    """A post in short."""
+
+    id: UUID
+    channel_id: int
+    channel: str
+    posted_at: datetime
+    text: str
+    has_media: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """In numbers. `waiting`: channels that were asked for and not found yet."""
+
+    channels: int
+    posts: int
+    newest: datetime | None
+    recent: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Something that posts have in common, and how many of them have it."""
+
+    key: str
+    title: str
+    sort: str  # of an entity: person, organisation, place
+    posts: int
+
+
+class VisiblePosts(Store):
+    """Posts and channels that a tenant sees."""
 
     async def channels(self, tenant_id: UUID) -> tuple[int, ...]:
         """All that the tenant sees."""
@@ -90,6 +155,38 @@ class SearchPosts(Store):
         rows = await self._rows(_PICTURES, {"ids": list(post_ids)}, tenant=tenant_id)
         return {row.post_id: tuple(row.pictures) for row in rows}
 
+    async def brief(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, LivePost]:
+        """Those of them that the tenant may see and that still exist."""
+        statement = (
+            "SELECT p.id, p.channel_id, c.title, p.posted_at, left(p.text, :longest), p.has_media"
+            " FROM posts p JOIN channels c ON c.id = p.channel_id"
+            " WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL AND c.status IN ('active', 'dead')"
+        )
+        rows = await self._rows(statement, {"ids": list(ids), "longest": LONGEST_BRIEF}, tenant=tenant_id)
+        return {row[0]: LivePost(*row) for row in rows}
+
+    async def overview(self, tenant_id: UUID, *, since: datetime) -> Overview:
+        """`since`: from when on a post is recent."""
+        async with as_tenant(self._database, tenant_id) as connection:
+            return Overview(*(await connection.execute(text(_OVERVIEW), {"since": since})).one())
+
+    async def searchable(self, tenant_id: UUID) -> bool:
+        """Whether any post can be found."""
+        statement = "SELECT EXISTS (SELECT 1 FROM search_documents WHERE NOT deleted)"
+        return bool(await self._value(statement, tenant=tenant_id))
+
+    async def new_after(self, tenant_id: UUID, posted_at: datetime, post_id: UUID) -> int:
+        """How many came after this post, albums counted once."""
+        values = {"at": posted_at, "id": post_id, "most": MOST_NEW}
+        return int(await self._value(_NEW, values, tenant=tenant_id))
+
+    async def shared(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[str, list[Shared]]:
+        """By kind, the commonest first; `all` has the number of posts that the tenant sees."""
+        found: dict[str, list[Shared]] = defaultdict(list)
+        for row in await self._rows(_SHARED, {"ids": list(post_ids)}, tenant=tenant_id):
+            found[row.kind].append(Shared(row.key, row.title, row.sort or "", row.posts))
+        return dict(found)
+
 
 def _named(name: str) -> tuple[Any, dict[str, Any]]:
     try:
@@ -125,119 +222,3 @@ def _shown(row: Row[Any]) -> Shown:
         deleted=row.deleted,
         passages=tuple(Passage(origin, words) for origin, words in texts if words and words.strip()),
     )
-
-
-LONGEST = 160  # characters of a post: enough to know whether it is worth opening
-
-
-@dataclass(frozen=True, slots=True)
-class LivePost:
-    """A post in short."""
-
-    id: UUID
-    channel_id: int
-    channel: str
-    posted_at: datetime
-    text: str
-    has_media: bool
-
-
-class LivePosts(Store):
-    """Reads a few posts at once."""
-
-    async def visible(self, tenant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, LivePost]:
-        """Those of them that the tenant may see and that still exist."""
-        statement = (
-            "SELECT p.id, p.channel_id, c.title, p.posted_at, left(p.text, :longest), p.has_media"
-            " FROM posts p JOIN channels c ON c.id = p.channel_id"
-            " WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL AND c.status IN ('active', 'dead')"
-        )
-        rows = await self._rows(statement, {"ids": list(ids), "longest": LONGEST}, tenant=tenant_id)
-        return {row[0]: LivePost(*row) for row in rows}
-
-
-MOST_NEW = 100  # posts that are counted
-
-_OVERVIEW = """
-SELECT count(*) AS channels, coalesce(sum(c.captured), 0)::bigint AS posts, max(c.last_post_at) AS newest,
-  coalesce(sum((SELECT count(*) FROM posts p WHERE p.channel_id = c.id AND p.posted_at >= :since)), 0)::bigint
-    AS recent,
-  (SELECT count(*) FROM channel_requests WHERE channel_id IS NULL) AS waiting
-FROM channels c WHERE c.status NOT IN ('linked', 'removed')
-"""
-_NEW = """
-SELECT count(DISTINCT coalesce(album_id, post_id)) FROM (
-  SELECT album_id, post_id FROM search_documents WHERE (posted_at, post_id) > (:at, CAST(:id AS uuid)) AND NOT deleted
-  ORDER BY posted_at, post_id LIMIT :most) n
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """In numbers. `waiting`: channels that were asked for and not found yet."""
-
-    channels: int
-    posts: int
-    newest: datetime | None
-    recent: int
-    waiting: int
-
-
-class Overviews(Store):
-    """Reads as a tenant."""
-
-    async def of(self, tenant_id: UUID, *, since: datetime) -> Overview:
-        """`since`: from when on a post is recent."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            return Overview(*(await connection.execute(text(_OVERVIEW), {"since": since})).one())
-
-    async def searchable(self, tenant_id: UUID) -> bool:
-        """Whether any post can be found."""
-        statement = "SELECT EXISTS (SELECT 1 FROM search_documents WHERE NOT deleted)"
-        return bool(await self._value(statement, tenant=tenant_id))
-
-    async def new_after(self, tenant_id: UUID, posted_at: datetime, post_id: UUID) -> int:
-        """How many came after this post, albums counted once."""
-        values = {"at": posted_at, "id": post_id, "most": MOST_NEW}
-        return int(await self._value(_NEW, values, tenant=tenant_id))
-
-
-_SHARED = """
-WITH seen AS MATERIALIZED (
-  SELECT p.id, p.channel_id, (p.details->'forward'->>'channel_id')::bigint AS origin, e.data
-  FROM posts p LEFT JOIN post_enrichment e ON e.post_id = p.id AND e.kind = 'tags'
-  WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL)
-SELECT 'all' AS kind, '' AS key, '' AS title, '' AS sort, count(*) AS posts FROM seen
-UNION ALL SELECT 'channel', c.id::text, c.title, '', count(*) FROM seen JOIN channels c ON c.id = seen.channel_id
-  GROUP BY c.id, c.title
-UNION ALL SELECT 'source', c.id::text, c.title, '', count(*) FROM seen JOIN channels c ON c.id = seen.origin
-  GROUP BY c.id, c.title
-UNION ALL SELECT 'topic', one, one, '', count(*)
-  FROM seen, jsonb_array_elements_text(coalesce(data->'topics', '[]')) one GROUP BY one
-UNION ALL SELECT 'tag', one, one, '', count(*)
-  FROM seen, jsonb_array_elements_text(coalesce(data->'tags', '[]')) one GROUP BY one
-UNION ALL SELECT 'entity', one->>'name', one->>'name', min(one->>'kind'), count(DISTINCT id)
-  FROM seen, jsonb_array_elements(coalesce(data->'entities', '[]')) one GROUP BY one->>'name'
-ORDER BY posts DESC, key
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Something that posts have in common, and how many of them have it."""
-
-    key: str
-    title: str
-    sort: str  # of an entity: person, organisation, place
-    posts: int
-
-
-class GraphPosts(Store):
-    """Reads as a tenant."""
-
-    async def shared(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[str, list[Shared]]:
-        """By kind, the commonest first; `all` has the number of posts that the tenant sees."""
-        found: dict[str, list[Shared]] = defaultdict(list)
-        for row in await self._rows(_SHARED, {"ids": list(post_ids)}, tenant=tenant_id):
-            found[row.kind].append(Shared(row.key, row.title, row.sort or "", row.posts))
-        return dict(found)
