@@ -1,1 +1,1 @@
-"""The truth: PostgreSQL. Tables, migrations and the queries, by noun."""
+"""PostgreSQL, which holds the truth: migrations, and one module of queries for each thing that is stored."""

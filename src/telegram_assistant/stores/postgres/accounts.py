@@ -53,7 +53,7 @@ def _account(row: Row[Any]) -> Account:
 
 
 def session_digest(session: str) -> str:
-    """By it a session is known to those who have another key. It has 256 random bytes, so this tells nothing."""
+    """Finds the same session under another key. A session has 256 random bytes, so its digest gives nothing away."""
     return sha256(session.strip().encode()).hexdigest()
 
 
@@ -175,11 +175,12 @@ class TelegramAccounts(Store):
         await self._run(statement, {"id": channel_id, "account": account_id, "hash": access_hash})
 
 
-TURN = 0x7467615F6C656173  # of the advisory lock: those who share accounts do so one after the other
+TURN = 0x7467615F6C656173  # of the advisory lock: processes divide the accounts one after the other
 PROCESS, ACCOUNT, SESSION = "process:", "account:", "session:"
 
-# A channel that we can read. One whose hash only others know is theirs, until it has waited too long ({late}): looking
-# a username up is what Telegram limits hardest. Every process takes a channel that no account can read, to say why.
+# Channels that this process can read. Where only other processes know the access hash, they go first, until the channel
+# has waited too long ({late}): looking a username up is what Telegram limits hardest. Every process takes a channel
+# that no account can read, to say why.
 _READABLE = (
     "(jsonb_exists_any({c}.access_hash, CAST(:knowing AS text[]))"
     " OR ({c}.username IS NOT NULL AND :asking AND"
@@ -190,7 +191,7 @@ _READABLE = (
 
 
 def readable(reach: Reach | None, *, table: str = "channels", late: str = "false") -> tuple[str, dict[str, Any]]:
-    """The condition and its values; None: everything is."""
+    """The condition and its values; without a reach every channel can be read."""
     if reach is None:
         return "true", {}
     values = {
@@ -222,7 +223,7 @@ class AccountLeases(Store):
         self._is_gone = is_gone
 
     async def beat(self, *, unusable: Collection[str] = ()) -> Held:
-        """Say that we are alive, keep what we have, take our share of the rest. Not of what we cannot use."""
+        """Say that we are alive, keep what we have, take our share of the accounts that we can use."""
         async with self._database.begin() as connection:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": TURN})
             await self._forget_the_gone(connection)
@@ -246,7 +247,7 @@ class AccountLeases(Store):
         return await self._row(statement, values) is not None
 
     async def release(self, names: Collection[str]) -> None:
-        """Give up what is ours still; the fence stays in the row."""
+        """Give up those that are still ours; the fence stays in the row."""
         statement = "UPDATE leases SET until = '-infinity' WHERE name = ANY(:names) AND owner = :owner"
         await self._run(statement, {"names": list(names), "owner": self.owner})
 

@@ -65,7 +65,7 @@ WHERE a.story_of IS NULL AND a.found_at >= c.created_at AND a.found_at > now() -
     WHERE d.channel_id = c.id AND d.dedup_key = 'search:' || a.post_id AND d.action = 'trigger')
 ON CONFLICT DO NOTHING
 """
-# A few of one place at once, in their order; the end of a thing never before its beginning.
+# A few of one place at once, in their order: "resolve" never before its "trigger".
 _DUE = f"""
 SELECT * FROM (
   SELECT {_DELIVERY}, row_number() OVER (PARTITION BY d.channel_id ORDER BY d.due_at, d.created_at, d.id) AS place
@@ -237,7 +237,7 @@ class Notices(Store):
     """The table `notices`. One process settles at a time: the one that holds the lock of alerts."""
 
     async def settle(self, topic: Topic, found: Sequence[Condition], now: datetime) -> tuple[int, int]:
-        """What lasts is opened once, and what is well again resolved; how many of each."""
+        """Open what lasts, resolve what is over; how many of each."""
         wanted = {(one.tenant_id, one.key): one for one in found}
         statement = text(f"SELECT {_NOTICE} FROM notices WHERE topic = :topic AND state IN ('waiting', 'open')")
         opened = resolved = 0
@@ -278,7 +278,7 @@ class Notices(Store):
         return int(await self._value(statement, {"user": user_id}, tenant=tenant_id))
 
     async def read(self, tenant_id: UUID, user_id: UUID) -> int:
-        """What is for all is read when one has read it."""
+        """A notice for the whole tenant counts as read when one user has read it."""
         statement = f"UPDATE notices SET read_at = now() WHERE tenant_id = :tenant AND read_at IS NULL AND {_MINE}"
         return await self._run(statement, {"tenant": tenant_id, "user": user_id})
 
@@ -298,7 +298,7 @@ class Notices(Store):
         return added.rowcount if at_once else 0
 
     async def _still(self, connection: AsyncConnection, notice: Notice, one: Condition, now: datetime) -> int:
-        """While it gets better nothing is stuck, and the time begins anew."""
+        """While it gets better it is not stuck: the waiting time begins again."""
         better = one.left < int(notice.content.get("left", 0))
         long = not better and now - notice.since >= one.patience
         statement = text(

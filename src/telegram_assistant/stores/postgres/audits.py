@@ -13,7 +13,7 @@ from telegram_assistant.stores.postgres.accounts import readable
 from telegram_assistant.stores.postgres.database import Store
 from telegram_assistant.stores.postgres.posts import Connection
 
-# Between two full audits of a channel of whose changes Telegram tells too little, or nothing at all.
+# Between two full audits of a channel of whose changes Telegram tells us too little, or nothing.
 AGAIN = timedelta(hours=1)
 RARELY = timedelta(days=1)
 RECENT = 1000  # posts from which a sample takes its half
@@ -126,7 +126,7 @@ class Audits(Store):
         await self._run(statement, {"id": channel_id, "below": below_id, "done": done, "found": found})
 
     async def end(self, channel_id: int, now: datetime, next_at: datetime) -> None:
-        """Through with it; where another was asked for meanwhile, that one stays."""
+        """The audit is done; one that was asked for meanwhile stays."""
         statement = (
             "UPDATE channel_audits SET audited_at = :now, began_at = NULL,"
             " next_at = CASE WHEN wanted_at > began_at THEN CAST(:again AS timestamptz)"
@@ -177,7 +177,7 @@ class Unreadable(Store):
     """What was found out about a channel's messages. Another version of the reader tries all of them at once."""
 
     async def use_reader(self, reader: str, now: datetime) -> None:
-        """With the start of a process: what another reader could not parse, this one may."""
+        """At the start of a process: try again what another reader could not parse."""
         statement = "UPDATE unreadable_messages SET reader = :reader, next_at = :now WHERE reader <> :reader"
         await self._run(statement, {"reader": reader, "now": now})
 

@@ -42,7 +42,7 @@ _RUNNING = text(
     " WHERE owner = :owner AND kind = :kind AND ends_at > :now"
 )
 _HOLD = text("INSERT INTO budget_calls (id, owner, kind, amount, ends_at) VALUES (:id, :owner, :kind, :amount, :ends)")
-# Who cleans at the same moment takes other rows: waiting here could wait in a circle.
+# Another process that cleans at the same moment takes other rows: waiting could end in a deadlock.
 _FORGET = text(
     "DELETE FROM budget_spending WHERE (period, owner, kind) IN (SELECT period, owner, kind FROM budget_spending"
     " WHERE period < :old ORDER BY period LIMIT 1000 FOR UPDATE SKIP LOCKED)"
@@ -87,11 +87,11 @@ class Budgets(Store):
         return {channel: frozenset(found.get(channel, _NOBODY)) for channel in channels}
 
     async def tenants(self) -> int:
-        """How many watch anything."""
+        """How many tenants watch a channel."""
         return int(await self._value("SELECT count(DISTINCT tenant_id) FROM subscriptions"))
 
     async def in_turn(self, payers: Collection[UUID], kind: str, period: datetime) -> list[UUID]:
-        """Those who may be charged, the one with the most left first."""
+        """Tenants that may be charged, the one with the most left first."""
         spent = {}
         if len(payers) > 1:
             spent = await self.spent(kind, period, owners=[str(payer) for payer in payers])
@@ -154,7 +154,7 @@ class Budgets(Store):
 
 
 async def _standing(connection: AsyncConnection, claim: Claim, now: datetime) -> Standing:
-    """With the row locked; calls whose time is over are charged to the period that notices."""
+    """Locks the row. Calls whose time is over are charged to this period."""
     key = _key(claim)
     spent, fresh = (await connection.execute(_LOCK, key)).one()
     if fresh:
@@ -230,7 +230,7 @@ class ModelUsage(Store):
         self._clock = clock
 
     async def add(self, tenant_id: UUID, ability: str, identity: Identity, usage: Usage, *, calls: int = 1) -> None:
-        """To the row of the day. What took no tokens is no call: local models, and what was kept."""
+        """Add to the row of the day. Without tokens it is no call: local models and kept answers."""
         if not (usage.tokens_in or usage.tokens_out):
             return
         day = self._clock().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -32,12 +32,12 @@ ASK_FROM = (
     "requested_from = greatest(least(requested_from, :first), hidden_up_to + 1), hidden_asked ="
     " CASE WHEN :first <= hidden_up_to THEN least(hidden_asked, :first) ELSE hidden_asked END"
 )
-# The sooner of two future times. One that is due stays so; but while it is visited, that visit may be past the point.
+# The sooner of two future times. A due channel stays due, unless it is visited now: that visit may come too early.
 BY_THEN = (
     "CASE WHEN next_visit_at > :now THEN least(next_visit_at, :at)"
     " WHEN next_visit_at IS NULL OR leased_until > :now THEN :at ELSE next_visit_at END"
 )
-LATE = timedelta(minutes=1)  # so long a channel waits for the process whose account knows it
+LATE = timedelta(minutes=1)  # how long a channel waits for the process whose account knows it
 BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
 
@@ -128,7 +128,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """When a channel last posted, and where it lives."""
+    """When a channel last posted, and its time zone."""
 
     id: int
     shown: str
@@ -144,7 +144,7 @@ async def _with_errors(connection: AsyncConnection, statement: TextClause, limit
 
 
 def in_order(changes: str, wanted: str) -> str:
-    """A change of many channels that takes their rows by id: two who come from different ends would deadlock."""
+    """A change of many channels that locks their rows in the order of ids: else two processes could deadlock."""
     return (
         f"WITH picked AS MATERIALIZED (SELECT id FROM channels WHERE {wanted} ORDER BY id FOR NO KEY UPDATE)"
         f" UPDATE channels SET {changes} FROM picked WHERE channels.id = picked.id"

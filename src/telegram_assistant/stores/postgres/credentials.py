@@ -35,7 +35,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyHolder:
-    """Whose a key is, if it is good for anything now; `sha256` is still to be compared."""
+    """The user of a key that is valid now; the caller still has to compare `sha256`."""
 
     sha256: str
     key_id: UUID
@@ -126,7 +126,7 @@ class Keys(Store):
         return int(await self._value(statement, {"user": user_id}, tenant=tenant_id))
 
     async def revoke(self, tenant_id: UUID, key_id: UUID, *, now: datetime) -> None:
-        """The first time counts."""
+        """A key that was revoked before keeps its time."""
         statement = (
             "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND tenant_id = :tenant AND revoked_at IS NULL"
         )
@@ -197,7 +197,7 @@ class Sessions(Store):
     """The table `sessions`."""
 
     async def holder(self, sha256: str, *, now: datetime) -> Holder | None:
-        """And the session lasts on from now."""
+        """Using a session prolongs it."""
         row = await self._row(_OF_SESSION, {"sha256": sha256, "now": now})
         if row is None:
             return None
@@ -226,7 +226,7 @@ class Links(Store):
     """The table `one_time_links`, and what using one does."""
 
     async def add(self, tenant_id: UUID, user_id: UUID, *, sha256: str, purpose: str, expires: datetime) -> None:
-        """In place of those that the user has."""
+        """Older links of the user end."""
         async with self._database.begin() as connection:
             await _add_link(connection, tenant_id, user_id, sha256=sha256, purpose=purpose, expires=expires)
 

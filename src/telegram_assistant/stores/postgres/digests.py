@@ -38,7 +38,7 @@ _OWN = "id = :id AND tenant_id = :tenant AND user_id = :user"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whom a digest is for, as far as it is brought to them."""
+    """The user of a digest: what sending it needs."""
 
     name: str
     email: str | None
@@ -61,7 +61,7 @@ class Digests(Store):
         return None if row is None else digest_of(row)
 
     async def any(self, digest_id: UUID) -> Digest | None:
-        """Whosever it is: for the feed, whose address is the credential, and for sending."""
+        """Of any tenant: for sending, and for the feed, whose address is the credential."""
         statement = f"SELECT {COLUMNS}, d.created_at FROM digests d WHERE d.id = :id"
         row = await self._row(statement, {"id": digest_id})
         return None if row is None else digest_of(row)
@@ -102,7 +102,7 @@ class Digests(Store):
         await self._write(f"DELETE FROM digests WHERE {_OWN}", digest)
 
     async def new_feed(self, digest: Digest) -> None:
-        """From now on the feed has another address, and the old one is none."""
+        """The feed gets a new address; the old one stops working."""
         await self._write(f"UPDATE digests SET feed_version = feed_version + 1 WHERE {_OWN}", digest)
 
     async def due(self, now: datetime, *, limit: int) -> list[Digest]:
@@ -218,7 +218,7 @@ class DigestIssues(Store):
             return (await connection.execute(text(_ADD), new)).scalar_one_or_none() is not None
 
     async def take(self, now: datetime, *, lease: timedelta) -> Issue | None:
-        """One that has to be built. Who dies over it gives it to the next after the lease."""
+        """One that has to be built. If this process dies, another takes it after the lease."""
         row = await self._row(_TAKE, {"now": now, "until": now + lease})
         return None if row is None else issue_of(row)
 
@@ -407,7 +407,7 @@ class Standing:
 
 
 class DigestPosts(Store):
-    """Reads as a tenant. What it may not see is not there."""
+    """Reads as a tenant: what it may not see is not found."""
 
     async def standings(self, tenant_id: UUID) -> list[Standing]:
         """All channels of the tenant, without groups that are only read for comments."""

@@ -16,7 +16,7 @@ from telegram_assistant.domain.pictures import Fingerprint, Known, bands, distan
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.stores.postgres.database import Store, as_jsonb, raw_transaction
 
-# Only what belongs to the words that the post has now; what a more knowing run found is not overwritten.
+# Only findings about the words that the post has now; a finding of higher rank is not overwritten.
 _SAVE = """
 INSERT INTO post_enrichment AS e (post_id, kind, content_hash, data, provider)
 SELECT n.post_id, $1, n.content_hash, n.data::jsonb, n.provider
@@ -48,7 +48,7 @@ class Enrichments(Store):
         """The posts for which something changed."""
         latest: dict[tuple[UUID, str], Enrichment] = {}
         for one in found:
-            # By their words too: which of them the post has now is known to the table alone.
+            # By their words too: only the table knows which words the post has now.
             about = one.post_id, one.content_hash
             known = latest.get(about)
             if known is None or int(one.data.get("rank", 0)) >= int(known.data.get("rank", 0)):
@@ -111,7 +111,7 @@ class File(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPost:
-    """A post and what hangs on it."""
+    """A post with its channel, files and album, as the stages need it."""
 
     post_id: UUID
     tenant_id: UUID
@@ -196,7 +196,7 @@ def _stored_post(row: Any) -> StoredPost:
 
 MOST_CANDIDATES = 100
 
-# A result that is its picture's own stays so: two processes that look at once would find each other's.
+# A picture's own result is not marked as shared: two processes that look at once would find each other's.
 _PUT = """
 INSERT INTO picture_results AS r (sha256, identity, fingerprint, bands, shared, data)
 VALUES (:sha256, :identity, CAST(:fingerprint AS jsonb), :bands, :shared, CAST(:data AS jsonb))

@@ -61,7 +61,7 @@ DELETE FROM dead_letters WHERE tenant_id = :tenant OR position(:name IN payload:
 _PAGES = """
 DELETE FROM web_pages w WHERE w.url = ANY(:pages) AND NOT EXISTS (SELECT 1 FROM post_pages l WHERE l.url = w.url)
 """
-# They are kept by what was asked, not by who asked: those from before the tenant came cannot be about it.
+# They are kept by question, not by tenant: older ones than the tenant cannot be about it.
 _MODEL_RESULTS = """
 DELETE FROM model_results WHERE created_at >= (SELECT created_at FROM tenants WHERE id = :tenant)
 """
@@ -152,7 +152,7 @@ class Erasing(Store):
 
     @asynccontextmanager
     async def removed_file(self, sha256: str) -> AsyncIterator[str | None]:
-        """Its key in the store; the row goes when the block ends well. None: a post took it up this moment."""
+        """Its key in the store; the row goes when the block ends without an error. None: a post has just taken it."""
         statement = text(
             "DELETE FROM media_objects o WHERE o.sha256 = :sha256"
             " AND NOT EXISTS (SELECT 1 FROM post_media m WHERE m.sha256 = o.sha256) RETURNING o.storage_key"
@@ -189,6 +189,6 @@ async def _ids(connection: AsyncConnection, statement: str, values: dict[str, An
 
 
 async def _run(connection: AsyncConnection, statement: str, values: dict[str, Any]) -> CursorResult[Any]:
-    """With those of the values that it names."""
+    """With only the values that the statement names."""
     named = set(re.findall(r"(?<!:):([a-z_]+)", statement))
     return await connection.execute(text(statement), {name: values[name] for name in named})

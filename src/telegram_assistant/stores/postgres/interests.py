@@ -93,7 +93,7 @@ class Interests(Store):
         await self._run(_FADED, {"least": LEAST_WEIGHT, **_decay(now)})
 
     async def of_channels(self, channel_ids: Collection[int]) -> dict[int, set[str]]:
-        """By channel what those want who see its posts; a weight of zero says that one does not."""
+        """By channel the topics of the users who see its posts, without those of weight zero."""
         statement = (
             "SELECT DISTINCT s.channel_id, i.topic FROM subscriptions s JOIN interests i ON i.user_id = s.user_id"
             " JOIN channels c ON c.id = s.channel_id AND (c.tenant_id IS NULL OR c.tenant_id = s.tenant_id)"

@@ -287,7 +287,7 @@ class Place:
 
 
 class PostViews(Store):
-    """Reads as a tenant. What it may not see is not there."""
+    """Reads as a tenant: what it may not see is not found."""
 
     async def get(self, tenant_id: UUID, wanted: UUID) -> PostView | None:
         async with as_tenant(self._database, tenant_id) as connection:

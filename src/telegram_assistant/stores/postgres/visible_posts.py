@@ -86,7 +86,7 @@ class LivePost:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """In numbers. `waiting`: channels that were asked for and not found yet."""
+    """The archive in numbers. `waiting`: channels that were asked for and not found yet."""
 
     channels: int
     posts: int
@@ -114,7 +114,7 @@ class VisiblePosts(Store):
         return tuple(row.id for row in rows)
 
     async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]:
-        """Channels by what they are called: @name, a link, an id, or their title. Those that are not there are not."""
+        """Channels by what they are called: @name, a link, an id, or their title. Unknown ones are left out."""
         found: dict[str, int] = {}
         async with as_tenant(self._database, tenant_id) as connection:
             for name in names:
