@@ -16,8 +16,8 @@ from telegram_assistant.bus.consumer import Consumer
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import EVENTS_PER_ENTRY, FIELD, Publisher, encode, make_group
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.events import PostParsed
+from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.names import POSTS_PARSED, stream
 
 EVENTS = 20_000
@@ -100,7 +100,7 @@ async def _measure() -> list[Figure]:
     events = [event(number) for number in range(EVENTS)]
     payloads = [encode([one]) for one in events]
     async with started_engines() as engines:
-        calm_collector()  # as the worker does
+        collect_garbage_less()  # as the worker does
         limits, one, ten = [], [], []
         for _ in range(REPETITIONS):
             limits.append(await raw(engines.redis, payloads))

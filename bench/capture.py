@@ -16,10 +16,10 @@ from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
 from bench.twins import Twins
 from telegram_assistant.bus.streams import Publisher
-from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.modes import Mode
 from telegram_assistant.domain.source import Peer
+from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Saver
@@ -104,7 +104,7 @@ async def _measure() -> list[Figure]:
         source = await stack.enter_async_context(TelegramSource(served.client(), "bench"))
         capture = Capture(engines, source, served)
         await engines.add_channels(served.channels)
-        calm_collector()
+        collect_garbage_less()
         alone: list[list[Cost]] = [[], []]
         ingest: list[Cost] = []
         copying: list[float] = []

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from bench.engines import Engines
 from bench.load_roles import MEGABYTE, Slot, Use, busy_seconds, use_of
 from bench.load_telegram import Telegram
-from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.bus.streams import FIELD, decode, lag_of
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.names import POSTS_INDEXED, stream
@@ -107,7 +107,7 @@ class Watch:
             dead=dead,
             visited=visited,
             lag={f"{event} {stage}": lag.entries + lag.pending for event, stage, lag in found},
-            waiting={stage: await WaitingRoom(redis, stage).size() for stage in STAGES},
+            waiting={stage: await RetryQueue(redis, stage).size() for stage in STAGES},
             use=self._use(),
             valkey_data=data["used_memory"] / MEGABYTE,
             load=os.getloadavg()[0],

@@ -18,7 +18,7 @@ from bench.capture import Capture, cost
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from bench.telegram import served_world
-from telegram_assistant.collector import calm_collector
+from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.source.telegram import TelegramSource
 
 SECONDS = 600.0
@@ -43,7 +43,7 @@ async def _measure(seconds: float) -> list[Look]:
         served = await stack.enter_async_context(served_world(channels=CHANNELS, posts=POSTS, copies=COPIES))
         await engines.add_channels(served.channels)
         capture = Capture(engines, await stack.enter_async_context(TelegramSource(served.client(), "bench")), served)
-        calm_collector()
+        collect_garbage_less()
         process, posts, end = psutil.Process(), 0, time.perf_counter() + seconds
         for start in range(0, len(served.peers), TOGETHER):
             spent = await cost(capture.run(served.peers[start : start + TOGETHER]))

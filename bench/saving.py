@@ -11,10 +11,10 @@ from bench.engines import started_engines
 from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
 from bench.twins import Twins
-from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.post import Post
+from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.source.telegram import TelegramSource
 
@@ -70,7 +70,7 @@ async def _measure() -> list[Figure]:
         await engines.add_channels(served.channels)
         saver = Saver(engines.database, clock=lambda: MOMENT, decide_media=partial(decide, rules=MediaRules()))
         twins = Twins(engines)
-        calm_collector()
+        collect_garbage_less()
         saving: dict[int, list[float]] = {size: [] for size in SIZES}
         copying: dict[tuple[int, bool], list[float]] = {(size, keys): [] for size in SIZES for keys in (True, False)}
         for _ in range(REPETITIONS):  # in turn, so that a busy moment of the machine hits all

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
-from telegram_assistant.collector import calm_collector
+from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.stores.postgres.channels import Channels
@@ -136,7 +136,7 @@ class Bench:
 
 async def _measure() -> list[Figure]:
     async with started_engines() as engines:
-        calm_collector()
+        collect_garbage_less()
         bench = Bench(engines)
         async with raw_transaction(engines.database) as connection:
             await connection.execute(ADD_CHANNELS, CHANNELS, START)

@@ -20,8 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
-from telegram_assistant.collector import calm_collector
 from telegram_assistant.domain.polling import PollingRules, observe
+from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.backfill import rest_after
 from telegram_assistant.ingest.gauges import EVERY_SECONDS, EVERY_SECONDS_TOGETHER, Gauges
 from telegram_assistant.ingest.polling import Capacity, Polling
@@ -174,7 +174,7 @@ class Clockwork:
 
 async def _measure() -> list[Figure]:
     async with started_engines() as engines:
-        calm_collector()
+        collect_garbage_less()
         clockwork = Clockwork(engines)
         rhythm = _rhythm()
         by_channels, by_history = {}, {}

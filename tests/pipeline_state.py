@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.bus.streams import lag_of
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.index.cypher import Steps
@@ -25,7 +25,7 @@ from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.stages import STAGES, groups
 from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.indexing import text_hash
-from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPosts
 from telegram_assistant.stores.postgres.pages import Pages
 
@@ -65,7 +65,7 @@ async def on_the_way(database: AsyncEngine, redis: Redis) -> dict[str, int]:
         lag = await lag_of(redis, event, stage)
         found[f"{stage} reads {event}"] = lag.entries + lag.pending
     for stage in STAGES:
-        found[f"{stage} tries again later"] = await WaitingRoom(redis, stage).size()
+        found[f"{stage} tries again later"] = await RetryQueue(redis, stage).size()
     async with database.connect() as connection:
         found["outbox"] = int(await connection.scalar(text("SELECT count(*) FROM outbox")) or 0)
         files = text("SELECT count(*) FROM post_media WHERE status = 'pending'")
@@ -103,7 +103,9 @@ async def due(database: AsyncEngine) -> dict[UUID, Entry]:
     async with database.connect() as connection:
         rows = await connection.execute(text("SELECT id FROM posts WHERE deleted_at IS NULL ORDER BY id"))
         ids = [row.id for row in rows]
-    reader = EntryReader(StoredPosts(database), Enrichments(database), Pages(database), SeenWords(Pictures(database)))
+    reader = EntryReader(
+        StoredPosts(database), Enrichments(database), Pages(database), PictureWords(Pictures(database))
+    )
     entries: dict[UUID, Entry] = {}
     for start in range(0, len(ids), AT_ONCE):
         entries |= await reader.of(ids[start : start + AT_ONCE])

@@ -34,7 +34,7 @@ from tests.integration.schema import read_schema
 
 pytestmark = pytest.mark.integration
 
-NOBODY: frozenset[str] = frozenset()
+NO_HOSTS: frozenset[str] = frozenset()
 PRIVATE_TO_THE_SYSTEM = {
     "budget_calls",
     "budget_spending",
@@ -112,7 +112,7 @@ async def world(database: AsyncEngine) -> World:
         for name in ("ann", "bob"):
             await add_tenants_rows(world, connection, name)
         for name in PRIVATE_TO_THE_SYSTEM:
-            await world.add(connection, name, NOBODY)
+            await world.add(connection, name, NO_HOSTS)
     return world
 
 

@@ -12,7 +12,7 @@ from telegram_assistant.ai.cache import CachedAnswerer, CachedDescriber, CachedE
 from telegram_assistant.ai.checks import Checks, Translations
 from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, LocalTagger, ModelProcess
 from telegram_assistant.ai.remote.connections import Connection, GigaChatAccount, OpenAiServer
-from telegram_assistant.ai.remote.gate import Gate, Patience
+from telegram_assistant.ai.remote.gate import CallLimits, Gate
 from telegram_assistant.ai.remote.models import (
     Conversation,
     RemoteAnswerer,
@@ -51,7 +51,7 @@ class RemoteConfig:
     price: Price = Price()  # noqa: RUF009 - frozen
     vision_price: Price = Price()  # noqa: RUF009 - frozen
     embedding_price: Price = Price()  # noqa: RUF009 - frozen
-    patience: Patience = Patience()  # noqa: RUF009 - frozen
+    limits: CallLimits = CallLimits()  # noqa: RUF009 - frozen
 
 
 GIGACHAT_DEFAULTS = RemoteConfig(
@@ -59,7 +59,7 @@ GIGACHAT_DEFAULTS = RemoteConfig(
     vision_model="GigaChat-2-Max",
     embedding_model="Embeddings",
     embedding_size=1024,
-    patience=Patience(concurrency=1),  # a personal account has one stream
+    limits=CallLimits(concurrency=1),  # a personal account has one stream
 )
 OPENAI_DEFAULTS = RemoteConfig(
     model="gpt-4o-mini",
@@ -199,7 +199,7 @@ class _Builder:
         return Conversation(chat, gate, price, self._budget)
 
     def _gate(self, provider: Provider, ability: str) -> Gate:
-        self._gates[ability] = Gate(provider, ability, self._remote(provider).patience)
+        self._gates[ability] = Gate(provider, ability, self._remote(provider).limits)
         return self._gates[ability]
 
     def _remote(self, provider: Provider) -> RemoteConfig:

@@ -27,7 +27,7 @@ PAUSE = 5.0  # seconds between two looks
 AT_ONCE = 100
 OLDEST = timedelta(days=1)  # what is older is no news any more, and stands on the page
 PER_HOUR = 30  # alerts to one person; then they are told where the others are
-NOBODY = UUID(int=0)
+NO_HOSTS = UUID(int=0)
 
 log = get_logger(__name__)
 
@@ -37,9 +37,9 @@ class Position(msgspec.Struct, frozen=True):
 
     found_at: datetime
     noticed_at: datetime
-    post_id: UUID = NOBODY
-    search_id: UUID = NOBODY
-    notice_id: UUID = NOBODY
+    post_id: UUID = NO_HOSTS
+    search_id: UUID = NO_HOSTS
+    notice_id: UUID = NO_HOSTS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import msgspec
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
-from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import NAMES, add_to
 from telegram_assistant.domain.events import DeadLetter, Event, Letters, Step, StepLog
@@ -38,15 +38,15 @@ class Handled:
     seconds: float
 
 
-class Settling:
+class BatchCommit:
     """For one stage."""
 
     def __init__(
-        self, redis: Redis, stage: Stage, room: WaitingRoom, letters: Letters | None, steps: StepLog | None
+        self, redis: Redis, stage: Stage, queue: RetryQueue, letters: Letters | None, steps: StepLog | None
     ) -> None:
         self._redis = redis
         self._stage = stage
-        self._room = room
+        self._queue = queue
         self._letters = letters
         self._steps = steps
 
@@ -68,7 +68,7 @@ class Settling:
                 add_to(pipe, event, events)
             acknowledge(pipe)
             for waits, due in later:
-                self._room.put(pipe, waits, due)
+                self._queue.put(pipe, waits, due)
             await pipe.execute()
 
     async def _record(self, kept: StepLog, handled: Sequence[Handled], words: Sequence[str]) -> None:

@@ -18,8 +18,8 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError
 
-from telegram_assistant.bus.commit import Handled, Settling
-from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
+from telegram_assistant.bus.commit import BatchCommit, Handled
+from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.bus.stage import Outcome, Stage
 from telegram_assistant.bus.streams import EVENTS, FIELD, decode, leave, make_group
 from telegram_assistant.bus.supervisor import Task, heed_stop
@@ -62,18 +62,18 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long the loop waits for what. Tests are less patient."""
+class ConsumerTimes:
+    """How long the loop waits for what. Tests wait less."""
 
     block_ms: int = BLOCK_MS
     linger: float = 0.1  # seconds between two reads when little comes: in quick succession it is taken together
-    idle_ms: int = 60_000  # an entry that nobody touched for so long belongs to a dead consumer
+    idle_ms: int = 60_000  # an untouched entry of this age belongs to a dead consumer
     beat: float = 15.0  # seconds between signs of life for what is being handled
-    lease: float = 120.0  # seconds for which what was taken from the waiting room is left to its taker
+    lease: float = 120.0  # seconds for which what was taken from the retry queue is left to its taker
     stop: float = 4.0  # seconds that a stop waits for what is being handled; the rest is repeated by another
 
     @classmethod
-    def of(cls, lease: float) -> Patience:
+    def with_lease(cls, lease: float) -> ConsumerTimes:
         """So many seconds without a sign of life, and what a process was handling goes to another."""
         return cls(idle_ms=int(1000 * lease), beat=lease / 4, lease=2 * lease)
 
@@ -89,20 +89,20 @@ class Consumer:
         name: str,
         letters: Letters | None = None,
         steps: StepLog | None = None,
-        patience: Patience | None = None,
+        times: ConsumerTimes | None = None,
         freshness: Freshness | None = None,
     ) -> None:
         self._freshness = freshness or Freshness()
         self._redis = redis
         self._stage = stage
         self._name = name
-        self._patience = patience or Patience()
-        self._room = WaitingRoom(redis, stage.name, lease=self._patience.lease)
-        self._settling = Settling(redis, stage, self._room, letters, steps)
+        self._times = times or ConsumerTimes()
+        self._queue = RetryQueue(redis, stage.name, lease=self._times.lease)
+        self._commit = BatchCommit(redis, stage, self._queue, letters, steps)
         self._entries = 1  # read at once
         self._progress: Callable[[], None] = lambda: None
         self._flying: dict[str, set[str]] = {event: set() for event in stage.handlers}
-        self._held: set[str] = set()  # taken from the waiting room
+        self._held: set[str] = set()  # taken from the retry queue
         self._odd: set[str] = set()  # keys of some that failed as nobody foresaw, since the last that did not
 
     async def run(self, task: Task) -> None:
@@ -120,7 +120,7 @@ class Consumer:
         except asyncio.CancelledError:
             blameless = True
             if work:
-                await asyncio.wait(work, timeout=self._patience.stop)
+                await asyncio.wait(work, timeout=self._times.stop)
             raise
         except Exception as exc:
             blameless = is_outage(exc)
@@ -132,7 +132,7 @@ class Consumer:
             await asyncio.gather(beating, *work, return_exceptions=True)
             if blameless and self._held:
                 with suppress(RedisError, OSError):  # then their lease ends by itself
-                    await self._room.give_back(list(self._held), time.time())
+                    await self._queue.give_back(list(self._held), time.time())
             self._held.clear()
             for ids in self._flying.values():
                 ids.clear()
@@ -144,16 +144,16 @@ class Consumer:
     async def _read(self, work: set[asyncio.Future[None]]) -> None:
         claimed = lingered = -float("inf")
         while True:
-            if time.monotonic() - claimed > self._patience.idle_ms / 2000:
+            if time.monotonic() - claimed > self._times.idle_ms / 2000:
                 claimed = time.monotonic()
                 await self._claim(work)
             await self._room_for_more(work)
             self._progress()
-            waiting = await self._room.take(time.time(), self._stage.batch)
+            waiting = await self._queue.take(time.time(), self._stage.batch)
             if waiting:  # by turns with what is new: neither keeps the other waiting
                 self._start(work, self._again(waiting))
             else:
-                await asyncio.sleep(max(0.0, lingered + self._patience.linger - time.monotonic()))
+                await asyncio.sleep(max(0.0, lingered + self._times.linger - time.monotonic()))
             deliveries = await self._next(">", block=not waiting)
             if all(len(delivery.entries) < self._entries for delivery in deliveries):
                 lingered = time.monotonic()
@@ -166,7 +166,7 @@ class Consumer:
     async def _next(self, after: str, *, block: bool = True) -> list[Delivery]:
         streams: dict[Any, Any] = {stream(event): after for event in self._stage.handlers}
         answer = await self._redis.xreadgroup(
-            self._stage.name, self._name, streams, count=self._entries, block=self._patience.block_ms if block else None
+            self._stage.name, self._name, streams, count=self._entries, block=self._times.block_ms if block else None
         )
         names = {stream(event): event for event in self._stage.handlers}
         deliveries = []
@@ -182,7 +182,7 @@ class Consumer:
         trimmed = [id_ for id_, fields in entries if not fields]
         foreign = [(id_, fields) for id_, fields in entries if fields and FIELD not in fields]
         reason = f"the entry has no field {FIELD!r}"
-        await self._settling.bury(
+        await self._commit.bury(
             [self._unreadable(event, id_, msgspec.json.encode(fields).decode(), reason) for id_, fields in foreign]
         )
         if odd := [*trimmed, *(id_ for id_, _ in foreign)]:
@@ -199,7 +199,7 @@ class Consumer:
         """Take over what a consumer left that died."""
         for event in self._stage.handlers:
             answer = await self._redis.xautoclaim(
-                stream(event), self._stage.name, self._name, min_idle_time=self._patience.idle_ms, count=self._entries
+                stream(event), self._stage.name, self._name, min_idle_time=self._times.idle_ms, count=self._entries
             )
             entries = await self._readable(event, answer[1])
             if not entries:
@@ -235,7 +235,7 @@ class Consumer:
                         since=now,
                         reason="handling its batch ended the process",
                     )
-                    self._room.put(pipe, waits, now)
+                    self._queue.put(pipe, waits, now)
                 _ = pipe.xack(stream(delivery.event), self._stage.name, id_)
             await pipe.execute()
 
@@ -247,7 +247,7 @@ class Consumer:
         ]
         self._fit(len(ids), len(events))
         handled = await self._handle_events(delivery.event, events, [None] * len(events))
-        await self._settling.settle(handled, lambda pipe: self._acknowledge(pipe, delivery.event, ids))
+        await self._commit.settle(handled, lambda pipe: self._acknowledge(pipe, delivery.event, ids))
         self._flying[delivery.event].difference_update(ids)
 
     def _fit(self, entries: int, events: int) -> None:
@@ -273,11 +273,11 @@ class Consumer:
                 newer.append(one)
             else:
                 readable[one.event].append((one, event))
-        await self._settling.bury(dead)
+        await self._commit.bury(dead)
         handled: list[Handled] = []
         for name, some in readable.items():
             handled += await self._handle_events(name, [event for _, event in some], [one for one, _ in some])
-        await self._settling.settle(handled, lambda pipe: self._let_go(pipe, ids, newer))
+        await self._commit.settle(handled, lambda pipe: self._let_go(pipe, ids, newer))
 
     def _waiting_event(self, one: Waiting) -> Event:
         if one.event not in self._stage.handlers:
@@ -364,7 +364,7 @@ class Consumer:
             if len(parts) > 1:
                 found = [await self._decoded(event, f"{id_}#{n}", f"[{part}]") for n, part in enumerate(parts)]
                 return [one for some in found for one in some]
-            await self._settling.bury([self._unreadable(event, id_, content, str(exc))])
+            await self._commit.bury([self._unreadable(event, id_, content, str(exc))])
         except Retry as exc:
             await self._leave_to_newer(event, content, str(exc))
         return []
@@ -377,7 +377,7 @@ class Consumer:
             for payload in msgspec.json.decode(content, type=list[msgspec.Raw]):
                 key = msgspec.json.decode(payload, type=_Envelope).idempotency_key
                 waits = Waiting(event=event, payload=payload, key=key, since=now, reason=reason)
-                self._room.put(pipe, waits, now + NEWER_SECONDS)
+                self._queue.put(pipe, waits, now + NEWER_SECONDS)
             await pipe.execute()
 
     def _unreadable(self, event: str, id_: str, content: str, reason: str) -> DeadLetter:
@@ -400,9 +400,9 @@ class Consumer:
     def _let_go(self, pipe: Pipeline, ids: Sequence[str], newer: Sequence[Waiting]) -> None:
         """Before it is written: a sign of life after it would move the time when they are due."""
         self._held.difference_update(ids)
-        self._room.remove(pipe, ids)
+        self._queue.remove(pipe, ids)
         for one in newer:
-            self._room.put(pipe, one, time.time() + NEWER_SECONDS)
+            self._queue.put(pipe, one, time.time() + NEWER_SECONDS)
 
     def _acknowledge(self, pipe: Pipeline, event: str, ids: Sequence[str]) -> None:
         _ = pipe.xack(stream(event), self._stage.name, *ids)
@@ -421,7 +421,7 @@ class Consumer:
         """Signs of life for what takes long, so that nobody takes it over."""
         while True:
             heed_stop()
-            await asyncio.sleep(self._patience.beat)
+            await asyncio.sleep(self._times.beat)
             try:
                 await self._give_sign()
             except (RedisError, OSError) as exc:  # the next one may be heard; nobody would start this loop again
@@ -432,7 +432,7 @@ class Consumer:
             if ids:
                 await self._redis.xclaim(stream(event), self._stage.name, self._name, 0, list(ids), justid=True)
         if self._held:
-            await self._room.renew(list(self._held), time.time() + self._room.lease)
+            await self._queue.renew(list(self._held), time.time() + self._queue.lease)
 
 
 def _collect(work: set[asyncio.Future[None]]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.bus.streams import forget_dead_consumers, lag_of, make_group, trim
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.log import get_logger
@@ -100,7 +100,7 @@ class Observer:
             if lag.oldest is not None:
                 position.oldest_seconds = max(position.oldest_seconds, now - lag.oldest)
         for stage, position in found.items():
-            position.waiting = await WaitingRoom(self.redis, stage).size()
+            position.waiting = await RetryQueue(self.redis, stage).size()
             STAGE_WAITING.labels(stage).set(position.waiting)
             STAGE_OLDEST.labels(stage).set(position.oldest_seconds)
             DEAD_LETTERS.labels(stage).set(position.dead)

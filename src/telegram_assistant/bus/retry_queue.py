@@ -51,7 +51,7 @@ class Waiting:
         return f"{self.event}|{self.key}"
 
 
-class WaitingRoom:
+class RetryQueue:
     """Of one stage."""
 
     def __init__(self, redis: Redis, stage: str, *, lease: float = LEASE_SECONDS) -> None:

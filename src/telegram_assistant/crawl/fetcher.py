@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 import httpcore
 
 from telegram_assistant.crawl.network import READ_SIZE, CheckedNetwork, Resolver, ask_system
-from telegram_assistant.domain.urls import NOBODY, Allowance, BadUrl, Url, forbidden, join_url, parse_url
+from telegram_assistant.domain.urls import NO_HOSTS, Allowance, BadUrl, Url, forbidden, join_url, parse_url
 from telegram_assistant.errors import Reject, Retry, Skip
 
 Gate: TypeAlias = Callable[[Url], Awaitable[None]]  # asked before each request, redirects too; raises to refuse
@@ -84,7 +84,7 @@ class Fetcher:
         *,
         agent: str,
         limits: Limits | None = None,
-        allow: Allowance = NOBODY,
+        allow: Allowance = NO_HOSTS,
         resolve: Resolver = ask_system,
         network: httpcore.AsyncNetworkBackend | None = None,
         tls: ssl.SSLContext | None = None,

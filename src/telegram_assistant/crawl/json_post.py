@@ -11,7 +11,7 @@ from types import MappingProxyType
 import httpcore
 
 from telegram_assistant.crawl.network import CheckedNetwork, Resolver, ask_system
-from telegram_assistant.domain.urls import NOBODY, Allowance, BadUrl, Url, forbidden, parse_url
+from telegram_assistant.domain.urls import NO_HOSTS, Allowance, BadUrl, Url, forbidden, parse_url
 from telegram_assistant.errors import Reject, Retry, Skip
 
 SECONDS = 10.0  # for all of it
@@ -41,7 +41,7 @@ class Poster:
         self,
         *,
         agent: str,
-        allow: Allowance = NOBODY,
+        allow: Allowance = NO_HOSTS,
         resolve: Resolver = ask_system,
         tls: ssl.SSLContext | None = None,
         seconds: float = SECONDS,

@@ -15,7 +15,7 @@ from telegram_assistant.crawl.reading import Extracted
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.urls import (
-    NOBODY,
+    NO_HOSTS,
     Allowance,
     BadUrl,
     Url,
@@ -44,7 +44,7 @@ def open_reader(
     *,
     clock: Callable[[], datetime],
     manners: Manners | None = None,
-    allow: Allowance = NOBODY,
+    allow: Allowance = NO_HOSTS,
     size: int = 1,
     seconds: float = 10.0,
 ) -> WebReader:
@@ -67,7 +67,7 @@ class WebReader:
         *,
         clock: Callable[[], datetime],
         manners: Manners | None = None,
-        allow: Allowance = NOBODY,
+        allow: Allowance = NO_HOSTS,
     ) -> None:
         self._fetcher = fetcher
         self._robots = robots
@@ -175,7 +175,7 @@ def open_crawl4ai_reader(
     *,
     clock: Callable[[], datetime],
     manners: Manners | None = None,
-    allow: Allowance = NOBODY,
+    allow: Allowance = NO_HOSTS,
     size: int = 1,
     seconds: float = 10.0,
 ) -> WebReader:

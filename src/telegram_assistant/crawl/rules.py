@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from telegram_assistant.domain.urls import (
-    NOBODY,
+    NO_HOSTS,
     Allowance,
     BadUrl,
     Url,
@@ -96,7 +96,7 @@ class BadRules(ValueError):
 
 
 def decide(
-    links: Sequence[str], subject: Subject, rules: CrawlRules, *, allow: Allowance = NOBODY
+    links: Sequence[str], subject: Subject, rules: CrawlRules, *, allow: Allowance = NO_HOSTS
 ) -> tuple[LinkDecision, ...]:
     """One decision per link, in their order."""
     decisions: list[LinkDecision] = []

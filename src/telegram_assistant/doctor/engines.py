@@ -14,7 +14,7 @@ from telegram_assistant.backup.saving import media_folder
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor.finding import Finding, fail, ok, warn
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.embedded.folder import Owner
+from telegram_assistant.embedded.folder import FolderLock
 from telegram_assistant.errors import AssistantError, Fatal, Retry
 from telegram_assistant.index.vectors import Model
 from telegram_assistant.stores.media import MediaStore, S3Access
@@ -103,7 +103,7 @@ def owner(what: str, home: Path, *, running: bool) -> Finding:
     """One process uses an embedded index at a time."""
     if not (home / "lock").exists():
         return warn(what, "there is none yet", "tga up makes it; after tga restore: tga reindex")
-    held = Owner(home, what)
+    held = FolderLock(home, what)
     try:
         held.take()
     except Retry as exc:

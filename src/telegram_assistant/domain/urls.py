@@ -19,7 +19,7 @@ Allowance: TypeAlias = AbstractSet[tuple[str, int]]  # host and port, exactly, o
 
 LONGEST = 2048
 DEFAULT_PORTS = {"http": 80, "https": 443}
-NOBODY: Allowance = frozenset()
+NO_HOSTS: Allowance = frozenset()
 
 _PARTS = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?",
@@ -213,7 +213,7 @@ def canonical_url(text: str) -> str:
     return str(canonical(parse_url(text)))
 
 
-def forbidden(url: Url, allow: Allowance = NOBODY) -> str | None:
+def forbidden(url: Url, allow: Allowance = NO_HOSTS) -> str | None:
     """Why we would not even connect, in one sentence; None: we may try (the address is checked then)."""
     if (url.host, url.port) in allow:
         return None

@@ -167,7 +167,7 @@ def explain_full_disk(path: Path) -> str:
     return f"The disk of {path} is full: free some space, or set TGA_DATA_DIR to a folder on another disk"
 
 
-class Owner:
+class FolderLock:
     """Holds a folder by a lock that the kernel drops with the process, however that ends.
 
     The engines lock their files too, but each in its own way: Ladybug's lock is lost when the same process opens the

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
-from telegram_assistant.embedded.folder import Owner
+from telegram_assistant.embedded.folder import FolderLock
 from telegram_assistant.errors import AssistantError
 from telegram_assistant.index.edge_shard import FULL_SCAN_KB
 from telegram_assistant.index.edge_tenant import Build, EdgeTenant
@@ -34,7 +34,7 @@ class EdgeVectors:
     """A folder with one folder per tenant, opened at the first use."""
 
     def __init__(self, folder: Path, *, build_after: int = 50_000, full_scan_kb: int = FULL_SCAN_KB) -> None:
-        self._owner = Owner(folder, "vector index")
+        self._owner = FolderLock(folder, "vector index")
         self._build_after = build_after
         self._full_scan_kb = full_scan_kb
         self._tenants: dict[UUID, EdgeTenant] = {}

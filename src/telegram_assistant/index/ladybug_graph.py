@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import ladybug
 
-from telegram_assistant.embedded.folder import Owner
+from telegram_assistant.embedded.folder import FolderLock
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.index.cypher import MARK, NODES, RELATIONS, SCHEMA_VERSION, Params, Row, Steps
 from telegram_assistant.index.cypher_graph import CypherGraph
@@ -33,7 +33,7 @@ class LadybugGraph(CypherGraph):
     """A folder with one Ladybug database, opened at the first use."""
 
     def __init__(self, folder: Path, *, memory_mb: int = 256) -> None:  # it fails below 96
-        self._owner = Owner(folder, "graph")
+        self._owner = FolderLock(folder, "graph")
         self._path = folder / "graph"
         self._memory = memory_mb * MEGABYTE
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ladybug")

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from telegram_assistant.crawl.json_post import SECONDS, Poster
 from telegram_assistant.crawl.network import Resolver, ask_system
-from telegram_assistant.domain.urls import NOBODY, Allowance, Url
+from telegram_assistant.domain.urls import NO_HOSTS, Allowance, Url
 from telegram_assistant.errors import Reject, Retry
 
 SIGNATURE = "X-TGA-Signature"
@@ -37,7 +37,7 @@ class Webhooks:
         *,
         agent: str,
         clock: Callable[[], datetime],
-        allow: Allowance = NOBODY,
+        allow: Allowance = NO_HOSTS,
         resolve: Resolver = ask_system,
         tls: ssl.SSLContext | None = None,
         seconds: float = SECONDS,

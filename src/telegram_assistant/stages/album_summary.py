@@ -12,7 +12,7 @@ from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed
 from telegram_assistant.domain.models import MOST_LABELS, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.stages.index_entry import ALBUM
-from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.vision_analysis import VISION
 from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments, StoredPost, StoredPosts
 
@@ -34,7 +34,7 @@ class Summary:
 class AlbumSummaries:
     """Makes them from what is stored of the items."""
 
-    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, seen: SeenWords) -> None:
+    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, seen: PictureWords) -> None:
         self._stored_posts = stored_posts
         self._enrichments = enrichments
         self._seen = seen

@@ -18,10 +18,10 @@ from telegram_assistant.crawl.budget import CrawlBudget
 from telegram_assistant.crawl.rules import CrawlRules, Subject, decide
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
 from telegram_assistant.domain.page import Page, PageReader
-from telegram_assistant.domain.urls import NOBODY, Allowance
+from telegram_assistant.domain.urls import NO_HOSTS, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
-from telegram_assistant.stages.turns import Turns
+from telegram_assistant.stages.keyed_locks import KeyedLocks
 from telegram_assistant.stores.postgres.enrichment import StoredPosts
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.pages import Pages
@@ -40,13 +40,13 @@ class Crawling:
     budget: CrawlBudget
     clock: Callable[[], datetime]
     at_once: int = 4
-    turns: Turns = field(default_factory=Turns)
+    locks: KeyedLocks = field(default_factory=KeyedLocks)
 
     async def read(self, link: str, payers: Collection[UUID]) -> str:
         """The canonical address of a page that is stored now. Raises Retry, or Skip and Reject for good."""
         if len(link) > LONGEST_LINK:
             raise Skip(f"the address is longer than {LONGEST_LINK} characters")
-        async with self.turns.of(link):
+        async with self.locks.lock(link):
             return await self._read(link, payers)
 
     async def _read(self, link: str, payers: Collection[UUID]) -> str:
@@ -77,7 +77,7 @@ async def trigger_crawls(
     pages: Pages,
     clock: Callable[[], datetime],
     interests: Interests | None = None,
-    allow: Allowance = NOBODY,
+    allow: Allowance = NO_HOSTS,
 ) -> list[Outcome]:
     """Words that vision added change no link: such a post goes straight on."""
     linked = [event for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]

@@ -11,7 +11,7 @@ from telegram_assistant.domain.events import PostEnriched
 from telegram_assistant.domain.models import Entity, EntityKind, Seen
 from telegram_assistant.index.graph import Image, PostNode, WebPage
 from telegram_assistant.index.vectors import Point
-from telegram_assistant.stages.seen import SeenWords, words
+from telegram_assistant.stages.picture_words import PictureWords, words
 from telegram_assistant.stages.tag_persistence import TAGS, save_tags
 from telegram_assistant.stores.postgres.enrichment import Enrichments, StoredPost, StoredPosts
 from telegram_assistant.stores.postgres.pages import Pages, StoredPage
@@ -123,7 +123,7 @@ class Entry:
 class EntryReader:
     """Reads a batch of entries with one statement per table."""
 
-    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, pages: Pages, seen: SeenWords) -> None:
+    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, pages: Pages, seen: PictureWords) -> None:
         self._stored_posts = stored_posts
         self._enrichments = enrichments
         self._pages = pages

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
 
 
@@ -29,7 +29,7 @@ async def replay(redis: Redis, store: DeadLetters, letters: Iterable[Letter]) ->
             reason="replayed",
         )
         async with redis.pipeline(transaction=True) as pipe:
-            WaitingRoom(redis, letter.stage).put(pipe, waits, time.time())
+            RetryQueue(redis, letter.stage).put(pipe, waits, time.time())
             await pipe.execute()
     await store.replayed(readable)
     return readable

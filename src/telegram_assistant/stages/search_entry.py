@@ -10,7 +10,7 @@ from telegram_assistant.domain.query import Mark
 from telegram_assistant.language.documents import Document, Source, make_document, parts_of
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import LONGEST_PAGE, Entry, EntryReader
-from telegram_assistant.stages.seen import words
+from telegram_assistant.stages.picture_words import words
 from telegram_assistant.stores.postgres.search import SearchDocuments
 
 AT_ONCE = 100

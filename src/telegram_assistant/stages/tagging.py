@@ -19,7 +19,7 @@ from telegram_assistant.domain.events import PostParsed, PostRetag, PostTagged, 
 from telegram_assistant.domain.models import Tagged, Tagger
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import POSTS_RETAG, POSTS_TAGGED
-from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.enrichment import StoredPosts
 
@@ -52,7 +52,7 @@ async def tag_posts(events: Sequence[PostParsed], *, tagging: Tagging) -> list[O
 
 
 async def retag_posts(
-    events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, stored_posts: StoredPosts, seen: SeenWords
+    events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, stored_posts: StoredPosts, seen: PictureWords
 ) -> list[Outcome]:
     """Where vision read something that the tags do not know of, or where somebody asked for it."""
     posts = await stored_posts.of([event.post_id for event in events])

@@ -19,7 +19,7 @@ from telegram_assistant.domain.models import Describer, Picture, Seen
 from telegram_assistant.domain.pictures import Fingerprint, completed
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.names import POSTS_VISION_ANALYZED
-from telegram_assistant.stages.turns import Turns
+from telegram_assistant.stages.keyed_locks import KeyedLocks
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.enrichment import (
@@ -54,7 +54,7 @@ class Vision:
     budgets: Budgets
     clock: Callable[[], datetime]
     at_once: int = 3
-    turns: Turns = field(default_factory=Turns)
+    locks: KeyedLocks = field(default_factory=KeyedLocks)
 
     async def look(self, file: File, post: StoredPost, position: int) -> Decision:
         """Make sure that there is a result; what was decided about it."""
@@ -62,7 +62,7 @@ class Vision:
         decision = self.policy.decide(facts)
         if not decision.allowed or file.sha256 is None or file.storage_key is None:
             return decision
-        async with self.turns.of(file.sha256):
+        async with self.locks.lock(file.sha256):
             if await self._is_seen(file.sha256, decision):
                 return decision
             picture = Picture(sha256=file.sha256, mime=file.mime, content=await self._content(file.storage_key))

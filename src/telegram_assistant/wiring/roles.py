@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from telegram_assistant.collector import calm_collector
 from telegram_assistant.config import Settings
+from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.http.serving import health_app, listen, serve
 from telegram_assistant.presence import Presence
 from telegram_assistant.progress import Steps
@@ -136,5 +136,5 @@ async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors:
     runtime.health.sections["roles"] = presence.report
     await runtime.start_task("presence", presence.run, patience=WATCH_PATIENCE)
     await runtime.start_task("health_watch", runtime.health.watch, patience=WATCH_PATIENCE)
-    calm_collector()
+    collect_garbage_less()
     return runtime

@@ -16,7 +16,7 @@ from telegram_assistant.ai.spend import ModelBudget
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.ai.vision.policy import load_policy
-from telegram_assistant.bus.consumer import Consumer, Patience
+from telegram_assistant.bus.consumer import Consumer, ConsumerTimes
 from telegram_assistant.bus.observer import Observer, Pressure
 from telegram_assistant.bus.stage import Handler, Stage
 from telegram_assistant.bus.streams import Publisher
@@ -28,7 +28,7 @@ from telegram_assistant.crawl.reader import open_crawl4ai_reader, open_reader
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.crawl.rules import load_rules
 from telegram_assistant.domain.page import PageReader
-from telegram_assistant.domain.urls import NOBODY, Allowance
+from telegram_assistant.domain.urls import NO_HOSTS, Allowance
 from telegram_assistant.freshness import Rule
 from telegram_assistant.index.vectors import Model
 from telegram_assistant.ingest.lock import Lock
@@ -65,12 +65,12 @@ from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_c
 from telegram_assistant.stages.index_entry import EntryReader
 from telegram_assistant.stages.index_upkeep import IndexUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
+from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reconciler import Reconciler
 from telegram_assistant.stages.reembedding import Reembedding
 from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.search_upkeep import SearchUpkeep
-from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tag_persistence import save_tags
 from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
 from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
@@ -146,7 +146,7 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     handlers = _handlers(runtime, stores, models, _vision(runtime, stores, models, local))
     handlers |= _index_handlers(indexes, albums, open_saver(runtime))
     name = f"{runtime.settings.hostname}-{uuid4().hex[:8]}"
-    patience = Patience.of(runtime.settings.worker_lease_sec)
+    times = ConsumerTimes.with_lease(runtime.settings.worker_lease_sec)
     consumers = {
         stage.name: Consumer(
             runtime.redis,
@@ -154,7 +154,7 @@ async def start_worker(runtime: Runtime) -> Pipeline:
             name=name,
             letters=stores.letters,
             steps=stores.steps,
-            patience=patience,
+            times=times,
             freshness=runtime.freshness,
         )
         for stage in _stages(handlers)
@@ -223,13 +223,13 @@ def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
     runtime.stack.push_async_callback(vectors.close)
     graph = open_graph(runtime.settings, runtime.folder.path)
     runtime.stack.push_async_callback(graph.close)
-    entries = EntryReader(stores.stored_posts, stores.enrichments, stores.pages, SeenWords(stores.pictures))
+    entries = EntryReader(stores.stored_posts, stores.enrichments, stores.pages, PictureWords(stores.pictures))
     texts = TextIndex(stores.documents, Lexicon(Inflection()))
     return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock, stores.budgets)
 
 
 def _albums(runtime: Runtime, stores: Stores) -> Albums:
-    summaries = AlbumSummaries(stores.stored_posts, stores.enrichments, SeenWords(stores.pictures))
+    summaries = AlbumSummaries(stores.stored_posts, stores.enrichments, PictureWords(stores.pictures))
     return Albums(runtime.redis, summaries, runtime.clock)
 
 
@@ -283,11 +283,11 @@ async def _when_admitted(upkeep: IndexUpkeep, run: Job, task: Task) -> None:
 def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) -> dict[str, dict[str, Handler]]:
     """By stage and event: the functions with what they need."""
     settings, clock, stored_posts = runtime.settings, runtime.clock, stores.stored_posts
-    allow: Allowance = runtime.crawl_allowed or NOBODY
+    allow: Allowance = runtime.crawl_allowed or NO_HOSTS
     tagging = Tagging(models.tagger, stores.budgets, clock, min_chars=settings.tagging_min_chars)
     crawling = _crawling(runtime, stores, allow)
     rules = load_rules(settings.crawl_rules_file)
-    seen = SeenWords(stores.pictures)
+    seen = PictureWords(stores.pictures)
     look = partial(analyse_posts, vision=vision, stored_posts=stored_posts, enrichments=stores.enrichments)
     return {
         VISION_ANALYSIS: {POSTS_PARSED: look, MEDIA_SETTLED: look},
@@ -348,7 +348,9 @@ def open_indexes(runtime: Runtime) -> Indexes:
     vectors, graph = open_vectors(settings, runtime.folder.path), open_graph(settings, runtime.folder.path)
     runtime.stack.push_async_callback(vectors.close)
     runtime.stack.push_async_callback(graph.close)
-    entries = EntryReader(StoredPosts(database), Enrichments(database), Pages(database), SeenWords(Pictures(database)))
+    entries = EntryReader(
+        StoredPosts(database), Enrichments(database), Pages(database), PictureWords(Pictures(database))
+    )
     texts = TextIndex(SearchDocuments(database), Lexicon(Inflection()))
     return Indexes(vectors, graph, texts, embedder, entries, runtime.clock)
 

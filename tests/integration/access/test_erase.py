@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant import names
 from telegram_assistant.access.erase import Eraser
-from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.bus.streams import FIELD
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.errors import Fatal
@@ -194,7 +194,7 @@ class Everything:
             await self.redis.xadd(names.stream(event), {FIELD: msgspec.json.encode(batch)})
         await self.redis.xadd(names.stream(names.POSTS_TAGGED), {FIELD: f"not JSON {self.ann}"})
         await self.redis.xadd(names.stream(names.POSTS_TAGGED), {FIELD: "not JSON"})
-        room = WaitingRoom(self.redis, names.TAGGING)
+        room = RetryQueue(self.redis, names.TAGGING)
         async with self.redis.pipeline() as pipe:
             for title in CHANNELS:
                 payload = msgspec.Raw(msgspec.json.encode(self.event(title)))
@@ -291,7 +291,7 @@ async def test_nothing_stays_in_redis_and_nothing_else_goes(everything: Everythi
     assert {event["post_id"] for event in msgspec.json.decode(batch)} == others
     tagged = await everything.entries(names.stream(names.POSTS_TAGGED))
     assert len(tagged) == 2, "bob's, and what nobody can read"
-    assert await WaitingRoom(everything.redis, names.TAGGING).size() == 4
+    assert await RetryQueue(everything.redis, names.TAGGING).size() == 4
     assert await everything.redis.zcard(names.ALBUM_DEADLINES) == 4
 
 

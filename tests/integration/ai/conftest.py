@@ -33,13 +33,13 @@ from telegram_assistant.ai.providers import (
     build_models,
 )
 from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServer
-from telegram_assistant.ai.remote.gate import Patience
+from telegram_assistant.ai.remote.gate import CallLimits
 from telegram_assistant.ai.spend import ModelBudget, Price
 from telegram_assistant.domain.retries import Backoff
 
 KEY = "test-key-1234"
 CREDENTIALS = "dGVzdDprZXk="
-QUICK = Patience(concurrency=3, backoff=Backoff(base=0.01, cap=0.02), waits_here=0.5, failures=3)
+QUICK = CallLimits(concurrency=3, backoff=Backoff(base=0.01, cap=0.02), waits_here=0.5, failures=3)
 
 Step = Callable[[Request], Awaitable[Response]]
 Brain = Callable[[str, str], str]  # (system, data) -> what the model writes
@@ -268,14 +268,14 @@ def openai_models(
     fake: Fake, *, timeout: float = 10.0, key: str = KEY, budget: ModelBudget | None = None, **changes: Any
 ) -> Models:
     """Every ability by the fake OpenAI."""
-    config = replace(OPENAI_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), patience=QUICK, **changes)
+    config = replace(OPENAI_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), limits=QUICK, **changes)
     server = OpenAiServer(base_url=f"{fake.url}/v1", api_key=key, timeout=timeout)
     return _models(ModelsConfig(**_all(Provider.OPENAI), openai_server=server, openai=config), budget)
 
 
 def gigachat_models(fake: Fake, *, timeout: float = 10.0, credentials: str = CREDENTIALS, **account: Any) -> Models:
     """Every ability by the fake GigaChat."""
-    config = replace(GIGACHAT_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), patience=QUICK)
+    config = replace(GIGACHAT_DEFAULTS, embedding_size=fake.size, price=Price(1.0, 2.0), limits=QUICK)
     account |= {"base_url": f"{fake.url}/api/v1", "auth_url": f"{fake.url}/oauth"}
     known = GigaChatAccount(credentials=credentials, timeout=timeout, **account)
     return _models(ModelsConfig(**_all(Provider.GIGACHAT), gigachat_account=known, gigachat=config))

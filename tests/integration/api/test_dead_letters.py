@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.domain.events import DeadLetter
 from telegram_assistant.names import INDEXING, POSTS_ENRICHED, POSTS_PARSED, TAGGING
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
@@ -78,9 +78,9 @@ async def test_a_replay_waits_for_the_stage_that_failed(
     client = client_of(town.admin)
     done = (await client.post(f"{LETTERS}/{letters['one']}/replay")).json()
     assert done == {"done": 1, "left": [], "action": "replayed"}
-    assert await WaitingRoom(redis, TAGGING).size() == 1
-    assert await WaitingRoom(redis, INDEXING).size() == 0
-    ((waits, _),) = await WaitingRoom(redis, TAGGING).take(2e9, 5)
+    assert await RetryQueue(redis, TAGGING).size() == 1
+    assert await RetryQueue(redis, INDEXING).size() == 0
+    ((waits, _),) = await RetryQueue(redis, TAGGING).take(2e9, 5)
     assert json.loads(bytes(waits.payload))["text"] == "<b>words</b>"
     assert letters["one"] not in [one["id"] for one in (await client.get(LETTERS)).json()["items"]]
 
@@ -89,7 +89,7 @@ async def test_all_of_a_stage_at_once(town: Town, client_of: ClientOf, letters: 
     client = client_of(town.admin)
     done = (await client.post(f"{LETTERS}/replay", json={"stage": TAGGING})).json()
     assert done == {"done": 1, "left": [letters["nonsense"]], "action": "replayed"}
-    assert await WaitingRoom(redis, TAGGING).size() == 1, "not the other tenant's"
+    assert await RetryQueue(redis, TAGGING).size() == 1, "not the other tenant's"
     dropped = (await client.post(f"{LETTERS}/drop", json={"ids": [letters["nonsense"], letters["two"]]})).json()
     assert dropped["done"] == 2
     assert (await client.get(LETTERS)).json()["items"] == []
@@ -112,7 +112,7 @@ async def test_another_tenants_letters_are_not_there(
     for action in ("replay", "drop"):
         answer = await client.post(f"{LETTERS}/{action}", json={"ids": [letters["one"], theirs]})
         assert answer.status_code == 404, "none of them, when one is not there"
-    assert await WaitingRoom(redis, TAGGING).size() == 0
+    assert await RetryQueue(redis, TAGGING).size() == 0
     assert len(await DeadLetters(town.archive.database).find()) == 4
 
 

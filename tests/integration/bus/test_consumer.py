@@ -16,8 +16,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.consumer import Consumer, ConsumerTimes
+from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
 from telegram_assistant.bus.streams import FIELD, Lag, Publisher, lag_of, make_group, trim
 from telegram_assistant.bus.supervisor import Supervisor
@@ -29,7 +29,7 @@ from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, stream
 pytestmark = pytest.mark.integration
 
 TENANT = UUID(int=1)
-QUICK = Patience(block_ms=50, linger=0.01, idle_ms=200, beat=0.05, stop=5)
+QUICK = ConsumerTimes(block_ms=50, linger=0.01, idle_ms=200, beat=0.05, stop=5)
 
 
 def deleted(number: int) -> PostDeleted:
@@ -83,7 +83,7 @@ async def running(
     stage = Stage(
         name="stage", handlers={POSTS_DELETED: handler}, attempts=attempts, first_delay=0.01, batch=batch, concurrency=2
     )
-    consumer = Consumer(redis, stage, name=name, letters=kept, steps=kept, patience=QUICK, freshness=freshness)
+    consumer = Consumer(redis, stage, name=name, letters=kept, steps=kept, times=QUICK, freshness=freshness)
     supervisor = Supervisor(first_delay=0.01)
     await supervisor.start("stage", consumer.run)
     try:
@@ -104,7 +104,7 @@ async def until(condition: Callable[[], bool | Awaitable[int]]) -> None:
 
 
 async def drained(redis: Redis) -> None:
-    room = WaitingRoom(redis, "stage")
+    room = RetryQueue(redis, "stage")
     async with asyncio.timeout(300):
         while True:
             lag = await lag_of(redis, POSTS_DELETED, "stage")
@@ -227,7 +227,7 @@ async def test_what_comes_in_quick_succession_is_taken_together(redis: Redis) ->
 
     stage = Stage(name="stage", handlers={POSTS_DELETED: handler})
     supervisor = Supervisor()
-    await supervisor.start("stage", Consumer(redis, stage, name="one", patience=replace(QUICK, linger=linger)).run)
+    await supervisor.start("stage", Consumer(redis, stage, name="one", times=replace(QUICK, linger=linger)).run)
     began = time.monotonic()
     for number in range(60):
         await Publisher(redis).publish(POSTS_DELETED, [deleted(number)])
@@ -411,7 +411,7 @@ async def test_an_event_of_a_newer_program_waits_for_it(redis: Redis) -> None:
     await redis.xadd(stream(POSTS_DELETED), {FIELD: json.dumps([newer])})
     kept = Kept()
     async with running(redis, handler, kept):
-        room = WaitingRoom(redis, "stage")
+        room = RetryQueue(redis, "stage")
         await until(room.size)
     assert kept.letters == []
     assert kept.steps == []
@@ -548,9 +548,9 @@ async def test_an_event_that_ends_its_process_is_found_out(redis: Redis) -> None
         return [Done() for _ in events]
 
     kept = Kept()
-    room = WaitingRoom(redis, "stage")
+    room = RetryQueue(redis, "stage")
     async with running(redis, handler, kept):
-        await until(lambda: len(seen) == 2)  # each alone, from the waiting room
+        await until(lambda: len(seen) == 2)  # each alone, from the retry queue
         await drained(redis)
     assert kept.letters == []
     assert await room.size() == 0
@@ -561,7 +561,7 @@ async def _nothing(events: Sequence[PostDeleted]) -> list[Outcome]:
 
 
 async def test_the_deadly_one_is_buried_after_some_deaths(redis: Redis) -> None:
-    room = WaitingRoom(redis, "stage")
+    room = RetryQueue(redis, "stage")
     await Publisher(redis).publish(POSTS_DELETED, [deleted(1)])
     async with running(redis, _nothing):
         await until(room.size)

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.bus.consumer import Consumer, Patience
-from telegram_assistant.bus.retry_queue import Waiting, WaitingRoom
+from telegram_assistant.bus.consumer import Consumer, ConsumerTimes
+from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.bus.stage import Done, Handler, Outcome, Stage
 from telegram_assistant.bus.streams import FIELD, Publisher, lag_of, make_group
 from telegram_assistant.bus.supervisor import Supervisor
@@ -29,7 +29,7 @@ from telegram_assistant.stores.redis import text_of
 pytestmark = pytest.mark.integration
 
 STAGE = "stage"
-QUICK = Patience(block_ms=20)
+QUICK = ConsumerTimes(block_ms=20)
 
 
 def deleted(number: int) -> PostDeleted:
@@ -89,7 +89,7 @@ class Worker:
     ) -> AsyncIterator[Supervisor]:
         stage = Stage(name=STAGE, handlers=handlers or {POSTS_DELETED: self.handle}, concurrency=1, batch=batch)
         supervisor = Supervisor(first_delay=0.01)
-        await supervisor.start(STAGE, Consumer(redis, stage, name="one", letters=self, patience=QUICK).run)
+        await supervisor.start(STAGE, Consumer(redis, stage, name="one", letters=self, times=QUICK).run)
         try:
             yield supervisor
         finally:
@@ -108,14 +108,14 @@ async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
 
 
 async def wait_here(redis: Redis, event: str, payload: str, key: str) -> None:
-    """In the waiting room, due now."""
+    """In the retry queue, due now."""
     one = Waiting(event=event, payload=msgspec.Raw(payload.encode()), key=key, since=time.time())
     async with redis.pipeline(transaction=True) as pipe:
-        WaitingRoom(redis, STAGE).put(pipe, one, time.time())
+        RetryQueue(redis, STAGE).put(pipe, one, time.time())
         await pipe.execute()
 
 
-async def put_off(room: WaitingRoom) -> bool:
+async def put_off(room: RetryQueue) -> bool:
     return (await room.next_due() or 0.0) > time.time() + 30
 
 
@@ -164,7 +164,7 @@ async def test_one_bad_event_does_not_take_its_batch_with_it(redis: Redis) -> No
 async def test_an_event_of_a_newer_program_is_still_there_when_others_are_taken_up_with_it(redis: Redis) -> None:
     """G3: during an upgrade it waits for the newer process, however often the older one looks."""
     worker, newer = Worker(), replace(deleted(1), schema_version=SCHEMA_VERSION + 1)
-    room = WaitingRoom(redis, STAGE)
+    room = RetryQueue(redis, STAGE)
     async with worker.running(redis):
         for number in range(2, 8):
             await wait_here(redis, POSTS_DELETED, plain(newer), "key-1")
@@ -188,7 +188,7 @@ async def test_what_was_replayed_and_is_no_event_goes_back_to_the_dead_letters(r
         ("key-5", MEDIA_SETTLED),
     }
     assert "does not read media.settled" in next(one.reason for one in worker.letters if one.key == "key-5")
-    assert await WaitingRoom(redis, STAGE).size() == 0
+    assert await RetryQueue(redis, STAGE).size() == 0
 
 
 async def test_with_one_at_a_time_events_of_several_streams_take_turns(redis: Redis) -> None:
@@ -215,8 +215,8 @@ async def test_a_stop_is_heard_in_the_middle_of_a_sign_of_life(redis: Redis) -> 
     rng = Random(1)
     for number in range(40):
         await Publisher(redis).publish(POSTS_DELETED, [deleted(number)])
-        patience = Patience(block_ms=20, beat=0.0, stop=0.0)
-        consumer = Consumer(redis, stage, name=f"worker-{number}", patience=patience)
+        times = ConsumerTimes(block_ms=20, beat=0.0, stop=0.0)
+        consumer = Consumer(redis, stage, name=f"worker-{number}", times=times)
         supervisor = Supervisor()
         await supervisor.start(STAGE, consumer.run)
         await until(partial(bool, consumer._flying[POSTS_DELETED]))

@@ -33,7 +33,7 @@ from telegram_assistant.stores.sealed import Sealer
 from tests.integration.schema import read_schema
 from tests.integration.search.archive import Archive
 from tests.integration.stages.desk import FOOTBALL, WEATHER
-from tests.integration.test_tenants import NOBODY, PRIVATE_TO_THE_SYSTEM, World, add_channel, add_tenants_rows
+from tests.integration.test_tenants import NO_HOSTS, PRIVATE_TO_THE_SYSTEM, World, add_channel, add_tenants_rows
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +54,7 @@ async def fill(database: AsyncEngine) -> None:
         await add_channel(world, connection, "private of ann", world.ids["ann"], ann)
         await add_tenants_rows(world, connection, "ann")
         for name in PRIVATE_TO_THE_SYSTEM:
-            await world.add(connection, name, NOBODY)
+            await world.add(connection, name, NO_HOSTS)
     await TelegramAccounts(database, Sealer(KEY)).add(telegram_user_id=42, name="reader", session=SESSION)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.bus.streams import FIELD
 from telegram_assistant.domain.models import Identity, Tagged
 from telegram_assistant.errors import Reject
@@ -81,14 +81,14 @@ async def test_a_replay_goes_to_the_stage_that_failed_and_finishes(
     tagged = await desk.told(POSTS_TAGGED)
     assert [event.post_id for event in tagged] == [post(2).id]
     assert (await tga("dead-letters", "replay", str(letters["post"]))).words == "1 replayed."
-    assert await WaitingRoom(desk.redis, TAGGING).size() == 1
-    assert await WaitingRoom(desk.redis, VISION_ANALYSIS).size() == 0
+    assert await RetryQueue(desk.redis, TAGGING).size() == 1
+    assert await RetryQueue(desk.redis, VISION_ANALYSIS).size() == 0
     assert await desk.redis.xlen(stream(POSTS_PARSED)) == before, "nobody else hears of it"
     await run_tagging(desk, ill=False)
     assert [event.post_id for event in await desk.told(POSTS_TAGGED)] == [post(1).id]
     assert [letter.id for letter in await desk.letters.find()] == [letters["nonsense"]]
     assert [(step.stage, step.outcome) for step in await desk.steps.of(post(1).id)] == [(TAGGING, "done")]
-    assert await WaitingRoom(desk.redis, TAGGING).size() == 0
+    assert await RetryQueue(desk.redis, TAGGING).size() == 0
 
 
 async def test_a_replay_that_fails_again_is_the_same_letter_again(

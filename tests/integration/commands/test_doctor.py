@@ -20,7 +20,7 @@ from telegram_assistant.doctor.engines import GENERATIONS, model_of_folder, owne
 from telegram_assistant.doctor.finding import Level
 from telegram_assistant.doctor.machine import disk, port, trained_data
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.embedded.folder import DataFolder, Owner
+from telegram_assistant.embedded.folder import DataFolder, FolderLock
 from telegram_assistant.embedded.process import free_port
 from telegram_assistant.index.vectors import Model
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
@@ -244,7 +244,7 @@ async def test_a_start_that_is_under_way(tga: Tga, home: Path) -> None:
 
 def test_an_index_that_a_stranger_holds(tmp_path: Path) -> None:
     assert owner("graph", tmp_path, running=False).level is Level.WARN
-    held = Owner(tmp_path, "graph")
+    held = FolderLock(tmp_path, "graph")
     held.take()
     assert "find that process" in owner("graph", tmp_path, running=False).todo
     assert owner("graph", tmp_path, running=True).level is Level.OK

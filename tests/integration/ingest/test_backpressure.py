@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.consumer import Consumer, Patience
+from telegram_assistant.bus.consumer import Consumer, ConsumerTimes
 from telegram_assistant.bus.observer import MEGABYTE, Observer, Pressure
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import Publisher, make_group
@@ -150,7 +150,9 @@ async def test_a_slow_stage_slows_capture_and_nothing_is_lost(desk: Desk) -> Non
         return [Done() for _ in events]
 
     stage = Stage(name=TAGGING, handlers={POSTS_PARSED: tag})
-    await desk.supervisor.start("tagging", Consumer(desk.redis, stage, name="one", patience=Patience(block_ms=50)).run)
+    await desk.supervisor.start(
+        "tagging", Consumer(desk.redis, stage, name="one", times=ConsumerTimes(block_ms=50)).run
+    )
     await until(desk.pressure.full)
     saved = await desk.standstill()
     assert saved < POSTS / 2  # the history is not read on,
@@ -179,7 +181,9 @@ async def test_what_a_stage_puts_off_counts_too(desk: Desk) -> None:
         raise Retry("the model is away", after=3600)
 
     stage = Stage(name=TAGGING, handlers={POSTS_PARSED: tag})
-    await desk.supervisor.start("tagging", Consumer(desk.redis, stage, name="one", patience=Patience(block_ms=50)).run)
+    await desk.supervisor.start(
+        "tagging", Consumer(desk.redis, stage, name="one", times=ConsumerTimes(block_ms=50)).run
+    )
     await desk.supervisor.start("observer", Observer(desk.redis, GROUPS, (), no_letters).run)
     await until(desk.pressure.full)
     assert await desk.standstill() < POSTS / 2

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from telegram_assistant.bus.consumer import Consumer, Patience
+from telegram_assistant.bus.consumer import Consumer, ConsumerTimes
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import make_group
 from telegram_assistant.bus.supervisor import Supervisor
@@ -39,9 +39,9 @@ from telegram_assistant.stages import groups, reconciler
 from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items
 from telegram_assistant.stages.album_summary import AlbumSummaries
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_seen
+from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.reconciler import Reconciler
 from telegram_assistant.stages.replay import replay
-from telegram_assistant.stages.seen import SeenWords
 from telegram_assistant.stages.tag_persistence import TAGS
 from telegram_assistant.stages.vision_analysis import VISION
 from telegram_assistant.stores.postgres.enrichment import Enrichment
@@ -219,7 +219,7 @@ async def run_until_waiting(desk: Desk) -> str:
     """Tagging in the real loop, whose model is away; what its step says then."""
     await desk.told(POSTS_PARSED)
     stage = Stage(name=TAGGING, handlers={POSTS_PARSED: down})
-    consumer = Consumer(desk.redis, stage, name="one", steps=desk.steps, patience=Patience(block_ms=20))
+    consumer = Consumer(desk.redis, stage, name="one", steps=desk.steps, times=ConsumerTimes(block_ms=20))
     supervisor = Supervisor()
     await supervisor.start(TAGGING, consumer.run)
     await eventually(lambda: desk.rows("SELECT 1 FROM post_steps"))
@@ -417,5 +417,5 @@ async def album(desk: Desk) -> tuple[list[Post], Albums]:
         await desk.store(one, drawing(number))
         await tagged(desk, one)
         await seen(desk, one)
-    summaries = AlbumSummaries(desk.stored_posts, desk.enrichments, SeenWords(desk.pictures))
+    summaries = AlbumSummaries(desk.stored_posts, desk.enrichments, PictureWords(desk.pictures))
     return items, Albums(desk.redis, summaries, utc_now)

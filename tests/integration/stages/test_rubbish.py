@@ -14,9 +14,8 @@ import pytest_asyncio
 
 from telegram_assistant.ai.providers import OPENAI_DEFAULTS, Models, ModelsConfig, Provider, build_models
 from telegram_assistant.ai.remote.connections import OpenAiServer
-from telegram_assistant.ai.remote.gate import Patience
-from telegram_assistant.bus.consumer import Consumer
-from telegram_assistant.bus.consumer import Patience as LoopPatience
+from telegram_assistant.ai.remote.gate import CallLimits
+from telegram_assistant.bus.consumer import Consumer, ConsumerTimes
 from telegram_assistant.bus.stage import Handler, Stage
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostEnriched, PostParsed, Trigger
@@ -32,7 +31,7 @@ from tests.integration.stages.loop import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
-PATIENCE = Patience(backoff=Backoff(base=0.01, cap=0.02), failures=3, shut=0.05, longest_shut=0.2)
+LIMITS = CallLimits(backoff=Backoff(base=0.01, cap=0.02), failures=3, shut=0.05, longest_shut=0.2)
 SANE = json.dumps({"tags": ["погода"], "topics": [], "entities": [], "language": "ru"})
 RUBBISH = "I am a teapot \u2615"
 POISON = "Отравленный пост"
@@ -52,7 +51,7 @@ async def models(server: FakeOpenAi) -> AsyncIterator[Models]:
         tag=Provider.OPENAI,
         embed=Provider.OPENAI,
         openai_server=OpenAiServer(base_url=f"{server.url}/v1", api_key=KEY, timeout=30),
-        openai=replace(OPENAI_DEFAULTS, embedding_size=server.size, patience=PATIENCE),
+        openai=replace(OPENAI_DEFAULTS, embedding_size=server.size, limits=LIMITS),
     )
     made = build_models(config, NoEyes())
     yield made
@@ -70,7 +69,7 @@ class Running:
             name="n19",
             letters=desk.letters,
             steps=desk.steps,
-            patience=LoopPatience(block_ms=20),
+            times=ConsumerTimes(block_ms=20),
         )
         self._supervisor = Supervisor()
 

@@ -13,7 +13,7 @@ from telegram_assistant.domain.events import Trigger
 from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen, Tagged, Usage
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED, POSTS_RETAG
-from telegram_assistant.stages.seen import SeenWords
+from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.tagging import Tagging, ask_retag, retag_posts, tag_posts, tags_hash
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import (
@@ -91,7 +91,7 @@ async def test_the_same_event_twice_gives_the_same_tags_under_the_same_key(desk:
 
 
 async def test_spec_8_a_post_is_tagged_again_when_somebody_asks_for_it(
-    desk: Desk, tagging: Tagging, seen_words: SeenWords
+    desk: Desk, tagging: Tagging, seen_words: PictureWords
 ) -> None:
     one, gone = post(1, WEATHER), post(2, FOOTBALL)
     await desk.save(one, gone)
@@ -132,7 +132,7 @@ async def test_lesson_19_a_model_that_is_away_means_later_and_one_bad_post_is_al
     assert isinstance(done, Done)
 
 
-async def test_retagging_knows_what_vision_read(desk: Desk, seen_words: SeenWords, tagging: Tagging) -> None:
+async def test_retagging_knows_what_vision_read(desk: Desk, seen_words: PictureWords, tagging: Tagging) -> None:
     one = photo(1, WEATHER)
     await desk.save(one)
     sha256 = await desk.store(one, drawing(1))
@@ -149,7 +149,7 @@ async def test_retagging_knows_what_vision_read(desk: Desk, seen_words: SeenWord
 
 
 async def test_retagging_leaves_alone_what_vision_added_nothing_to(
-    desk: Desk, seen_words: SeenWords, tagging: Tagging
+    desk: Desk, seen_words: PictureWords, tagging: Tagging
 ) -> None:
     """Nothing read; the post is gone; the post says something else by now (G5)."""
     wordless, gone, edited = photo(1, WEATHER), photo(2, WEATHER), photo(3, WEATHER)

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.observer import Sampler
-from telegram_assistant.bus.retry_queue import WaitingRoom
+from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.bus.streams import FIELD, make_group
 from telegram_assistant.domain.events import DeadLetter
 from telegram_assistant.i18n import LANGUAGES, load_texts
@@ -138,10 +138,10 @@ async def test_a_letter_is_replayed(town: Town, client_of: ClientOf, letters: di
     answer = await client.post(f"/pipeline/letters/{letters['one']}/replay", headers=HTMX)
     assert "1 event is on its way again" in answer.text
     assert "refuses one" not in answer.text
-    assert await WaitingRoom(redis, TAGGING).size() == 1
+    assert await RetryQueue(redis, TAGGING).size() == 1
     whole = await client.post("/pipeline/letters/replay", data={"stage": ""})
     assert (whole.status_code, whole.headers["location"]) == (303, "/pipeline#letters")
-    assert await WaitingRoom(redis, INDEXING).size() == 1
+    assert await RetryQueue(redis, INDEXING).size() == 1
     dropped = await client.post(f"/pipeline/letters/{letters['nonsense']}/drop", headers=HTMX)
     assert "1 event was forgotten" in dropped.text
     assert "None: everything was handled" in dropped.text
@@ -156,7 +156,7 @@ async def test_members_and_other_tenants_may_not(
     other = client_of(town.other, page=True)
     assert (await other.post(f"/pipeline/letters/{one}/replay")).status_code == 404
     assert (await other.post(f"/pipeline/letters/{one}/drop")).status_code == 404
-    assert await WaitingRoom(redis, TAGGING).size() == 0
+    assert await RetryQueue(redis, TAGGING).size() == 0
 
 
 async def test_storage_is_counted(town: Town, client_of: ClientOf) -> None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from telegram_assistant.ai.remote.gate import Gate, Kind, Patience, Trouble
+from telegram_assistant.ai.remote.gate import CallLimits, Gate, Kind, Trouble
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.metrics import AI_BLOCKED
 
 pytestmark = pytest.mark.unit
 
-QUICK = Patience(backoff=Backoff(base=0.001, cap=0.002), failures=2, shut=30.0, longest_shut=50.0, blocked=300.0)
+QUICK = CallLimits(backoff=Backoff(base=0.001, cap=0.002), failures=2, shut=30.0, longest_shut=50.0, blocked=300.0)
 
 
 class Clock:
@@ -258,7 +258,7 @@ async def test_n19_one_that_always_gets_rubbish_does_not_keep_the_door_shut_for_
 
 
 async def test_no_more_than_allowed_at_once() -> None:
-    gate = Gate("p", "a", Patience(concurrency=2))
+    gate = Gate("p", "a", CallLimits(concurrency=2))
     inside, most = 0, 0
 
     async def request() -> None:

@@ -44,7 +44,7 @@ class Trouble(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class CallLimits:
     """How much is tried before the work is handed back."""
 
     concurrency: int = 4
@@ -74,12 +74,12 @@ class Gate:
     """One for each provider and ability, shared by all callers."""
 
     def __init__(
-        self, provider: str, ability: str, patience: Patience, clock: Callable[[], float] = time.monotonic
+        self, provider: str, ability: str, limits: CallLimits, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._name = (provider, ability)
-        self._patience = patience
+        self._limits = limits
         self._clock = clock
-        self._places = asyncio.Semaphore(patience.concurrency)
+        self._places = asyncio.Semaphore(limits.concurrency)
         self._failures = 0  # in a row
         self._failing_since = 0.0
         self._vain = 0  # attempts since the last answer
@@ -144,10 +144,10 @@ class Gate:
 
     def _wait_after(self, trouble: Trouble, attempt: int) -> float | None:
         """Seconds until the next attempt here, or None."""
-        if attempt >= self._patience.attempts or trouble.kind not in {Kind.DOWN, Kind.LIMITED}:
+        if attempt >= self._limits.attempts or trouble.kind not in {Kind.DOWN, Kind.LIMITED}:
             return None
-        wait = self._patience.backoff.delay(attempt) if trouble.after is None else trouble.after
-        return wait if wait <= self._patience.waits_here or trouble.after is None else None
+        wait = self._limits.backoff.delay(attempt) if trouble.after is None else trouble.after
+        return wait if wait <= self._limits.waits_here or trouble.after is None else None
 
     def _note(self, trouble: Trouble, began: float) -> None:
         """An attempt of three may take minutes, and five failures in a row a quarter of an hour."""
@@ -168,10 +168,10 @@ class Gate:
                 message = f"a person has to act: {message}"
                 self._set_blocked(now=True)
                 self._fails()
-                self._shut(message, self._patience.blocked)
+                self._shut(message, self._limits.blocked)
             case Kind.LIMITED:
                 self._fails()
-                self._shut(message, trouble.after or self._patience.backoff.cap)
+                self._shut(message, trouble.after or self._limits.backoff.cap)
             case _:
                 self._failed(message)
         return Retry(message, after=self._remaining() or trouble.after)
@@ -184,14 +184,14 @@ class Gate:
         """
         AI_RUBBISH.labels(*self._name).inc()
         own = self._failures < SAME_INPUT and not self._reason
-        self._failed(f"it answers rubbish: {message}", probes=self._patience.failures)
-        return Retry(message, own=True) if own else Retry(message, after=self._remaining() or self._patience.shut)
+        self._failed(f"it answers rubbish: {message}", probes=self._limits.failures)
+        return Retry(message, own=True) if own else Retry(message, after=self._remaining() or self._limits.shut)
 
     def _check_open(self) -> None:
         if (remaining := self._remaining()) > 0:
             raise Retry(self._reason, after=remaining)
         if self._reason and self._probing:
-            raise Retry(f"{self._reason}; it is being tried again just now", after=self._patience.backoff.cap)
+            raise Retry(f"{self._reason}; it is being tried again just now", after=self._limits.backoff.cap)
 
     def _remaining(self) -> float:
         return max(0.0, self._opens_at - self._clock())
@@ -211,8 +211,8 @@ class Gate:
     def _failed(self, message: str, probes: int = 1) -> None:
         self._fails()
         self._probes += bool(self._reason)
-        if self._probes >= probes if self._reason else self._failures >= self._patience.failures:
-            seconds = min(self._patience.longest_shut, self._patience.shut * 2**self._times_shut)
+        if self._probes >= probes if self._reason else self._failures >= self._limits.failures:
+            seconds = min(self._limits.longest_shut, self._limits.shut * 2**self._times_shut)
             self._times_shut += 1
             self._shut(message, seconds)
 

@@ -11,7 +11,7 @@ from telegram_assistant.stores.postgres.enrichment import Pictures, StoredPost
 LONGEST = 4000  # characters of words from pictures that a post is given
 
 
-class SeenWords:
+class PictureWords:
     """The words on and about the pictures of a post."""
 
     def __init__(self, pictures: Pictures) -> None:

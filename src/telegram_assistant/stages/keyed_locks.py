@@ -6,11 +6,11 @@ import asyncio
 from weakref import WeakValueDictionary
 
 
-class Turns:
-    """A lock for each name, as long as somebody holds or awaits it."""
+class KeyedLocks:
+    """A lock for each name, kept while it is held or awaited."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def of(self, name: str) -> asyncio.Lock:
+    def lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
