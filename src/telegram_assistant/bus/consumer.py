@@ -46,7 +46,7 @@ class Away(Retry):
 
 
 class Unforeseen(Retry):
-    """An event ended with an error that nobody foresaw."""
+    """An event ended with an unforeseen error."""
 
 
 class _Envelope(msgspec.Struct):
@@ -103,7 +103,7 @@ class Consumer:
         self._progress: Callable[[], None] = lambda: None
         self._flying: dict[str, set[str]] = {event: set() for event in stage.handlers}
         self._held: set[str] = set()  # taken from the retry queue
-        self._odd: set[str] = set()  # keys of some that failed as nobody foresaw, since the last that did not
+        self._odd: set[str] = set()  # keys of some that failed with unforeseen errors, since the last that did not
 
     async def run(self, task: Task) -> None:
         """A supervised job. Stopping finishes what is under way, and leaves the rest to others."""
@@ -308,7 +308,7 @@ class Consumer:
         return handled
 
     def _failure(self, events: Sequence[Event], outcomes: Sequence[Outcome]) -> str | None:
-        """What keeps this stage from its work: something is away, or every event fails as nobody foresaw.
+        """What keeps this stage from its work: something is away, or every event fails with an unforeseen error.
 
         One such event alone proves nothing but that it is odd: it is tried again and buried in the end.
         """
@@ -325,7 +325,7 @@ class Consumer:
         return str(outcomes[-1])
 
     async def _outcomes(self, name: str, events: Sequence[Event]) -> Sequence[Outcome]:
-        """One that nobody foresaw must not spoil the others: they are handled one by one then.
+        """An unforeseen error must not spoil the other events: they are handled one by one then.
 
         A Retry that is raised, not returned, speaks of all of them: something that the stage needs is away, which is
         no event's fault and uses up no attempt. Unless it may be the fault of one among them, which then shows alone.
@@ -356,7 +356,7 @@ class Consumer:
         return [outcome for event in events for outcome in await self._outcomes(name, [event])]
 
     async def _decoded(self, event: str, id_: str, content: str) -> list[Event]:
-        """What can be read of an entry. One event that nobody can read does not take its batch with it."""
+        """What can be read of an entry. One unreadable event does not take its batch with it."""
         try:
             return decode(EVENTS[event], content)
         except Reject as exc:
@@ -418,13 +418,13 @@ class Consumer:
         work.add(asyncio.ensure_future(coroutine))
 
     async def _beat(self) -> None:
-        """Signs of life for what takes long, so that nobody takes it over."""
+        """Signs of life for what takes long, so that no other consumer takes it over."""
         while True:
             heed_stop()
             await asyncio.sleep(self._times.beat)
             try:
                 await self._give_sign()
-            except (RedisError, OSError) as exc:  # the next one may be heard; nobody would start this loop again
+            except (RedisError, OSError) as exc:  # the next one may be heard; this loop is not started again
                 log.warning("no_sign_of_life", stage=self._stage.name, reason=str(exc))
 
     async def _give_sign(self) -> None:

@@ -49,7 +49,7 @@ class BudgetLimits:
     per_tenant_day: int = CRAWLS_PER_DAY
     per_site_hour: int = CRAWLS_PER_SITE_HOUR
     pause_seconds: float = 1.0  # between two visits of one host
-    longest_pause_seconds: float = 60.0  # whatever its robots.txt asks for
+    longest_pause_seconds: float = 60.0  # even if robots.txt asks for more
     patience_seconds: float = 5.0  # waited here; a longer wait is a Retry
 
 

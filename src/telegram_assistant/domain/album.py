@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_ITEMS = 10
 SETTLE_AFTER = timedelta(seconds=10)
-PARTIAL_AFTER = timedelta(hours=1)  # an id next to it that nobody can read must not keep it back for ever
+PARTIAL_AFTER = timedelta(hours=1)  # an id next to it that cannot be read must not keep it back for ever
 
 _ALBUM_NAMESPACE = uuid.UUID("0b9c0b5e-2f0d-5c3a-8d7e-51f3c6a4e922")
 _VIDEO = frozenset({MediaKind.VIDEO, MediaKind.ANIMATION, MediaKind.VIDEO_NOTE})
@@ -72,7 +72,7 @@ def album_is_settled(
         return True
     window = around(message_ids)
     top = max(newest_seen_id, *message_ids) + 1
-    # An id next to it that nobody read yet, beyond a page's edge or before the first visit, may be an item.
+    # An id next to it that was not read yet, beyond a page's edge or before the first visit, may be an item.
     if not coverage.covers(window.start, min(window.stop, top)):
         return False
     if window.stop <= top:

@@ -54,7 +54,7 @@ class Condition:
     tenant_id: UUID
     key: str
     content: Mapping[str, Any]
-    patience: timedelta  # so long it may be wrong before anybody is told
+    patience: timedelta  # so long it may be wrong before an alert is sent
     left: int = 0  # of what has still to be done: while that gets less, nothing is stuck
 
 

@@ -29,7 +29,7 @@ ACCEPTED = (
 
 @dataclass(frozen=True, slots=True)
 class ChannelRef:
-    """What somebody calls a channel: exactly one of username, id and invite hash."""
+    """What a person calls a channel: exactly one of username, id and invite hash."""
 
     username: str | None = None  # lower case, without @
     channel_id: int | None = None  # bare

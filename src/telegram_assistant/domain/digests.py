@@ -56,7 +56,7 @@ class Schedule:
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Raises ValueError with a sentence for whoever wrote it."""
+    """Raises ValueError with a sentence for its author."""
     shown = name[:40].encode("ascii", "replace").decode()
     refusal = f"zone: {shown!r} is no time zone; write one like Europe/Moscow or UTC"
     if not _ZONE.fullmatch(name):
@@ -142,7 +142,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What somebody wants to read, and when. `wish_of` makes one from what people write."""
+    """What a user wants to read, and when. `wish_of` makes one from what people write."""
 
     name: str
     topics: tuple[str, ...] = ()  # queries, or names of topics; none: everything
@@ -168,13 +168,13 @@ class Digest:
     created_at: datetime
 
     def due_after(self, changed: Wish, now: datetime) -> datetime:
-        """When it is due once it is changed: an issue whose time has come and that nobody has begun is not lost."""
+        """When it is due once it is changed: an issue whose time has come and that is not begun is not lost."""
         same = self.wish.enabled and self.wish.schedule == changed.schedule
         return self.next_at if same and self.next_at else next_after(changed.schedule, now)
 
 
 def tidy(wish: Wish) -> Wish:
-    """The same with spaces and doubles gone. Raises ValueError with a sentence for whoever wrote it."""
+    """The same with spaces and doubles gone. Raises ValueError with a sentence for its author."""
     name = " ".join(clean_text(wish.name).split())
     if not 0 < len(name) <= LONGEST_NAME:
         raise ValueError(f"name: give it 1 to {LONGEST_NAME} characters")
@@ -240,7 +240,7 @@ class Behind:
     channel_id: int
     channel: str
     reason: str  # holes | stale | failing | new
-    unknown: int = 0  # message ids that nobody can speak for
+    unknown: int = 0  # message ids that are neither captured nor proved empty
     since: datetime | None = None  # the last good visit
     error: str = ""
 

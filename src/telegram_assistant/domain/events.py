@@ -108,7 +108,7 @@ class PostVisionAnalyzed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostRetag(Event):
-    """`posts.retag`: somebody wants a post tagged again."""
+    """`posts.retag`: a post is to be tagged again."""
 
     tenant_id: UUID
     channel_id: int

@@ -1,6 +1,6 @@
-"""What somebody is interested in: 0.4 queries + 0.3 views + 0.3 decay over 30 days, normalised (SPEC 8).
+"""What a user is interested in: 0.4 queries + 0.3 views + 0.3 decay over 30 days, normalised (SPEC 8).
 
-Counts fade too: of what was done a month ago a third is left. What a person chose stands, whatever was done.
+Counts fade too: of what was done a month ago a third is left. What a person chose stands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FRESH = timedelta(days=1)  # after that a post is worth half
 
 
 class Act(StrEnum):
-    """What somebody did that shows an interest."""
+    """What a user did that shows an interest."""
 
     SEARCH = "search"
     VIEW = "view"

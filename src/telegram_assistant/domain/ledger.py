@@ -164,13 +164,13 @@ def _check(start: int, stop: int) -> None:
 class LedgerState:
     """What is known of one channel. Of the ids 1 … newest each is captured, empty, unknown, hidden or not requested.
 
-    `requested_from` is the lowest id anybody asked for; `newest_id + 1` when nothing was asked for yet.
+    `requested_from` is the lowest id that was asked for; `newest_id + 1` when nothing was asked for yet.
     """
 
     newest_id: int  # 0 for a channel without messages
     requested_from: int
     coverage: Coverage
-    captured: int  # posts in the store, whatever their ids
+    captured: int  # posts in the store, of any id
     hidden_up_to: int = 0  # what was said before our accounts joined, and the group does not show them
 
     def __post_init__(self) -> None:
@@ -202,7 +202,7 @@ class LedgerState:
 
     @property
     def not_requested(self) -> int:
-        """Older ids that nobody asked for, and that nothing else proved by the way."""
+        """Older ids that were not asked for, and that nothing else proved by the way."""
         return self.newest_id - self.covered - self.unknown - self.hidden
 
     @property
@@ -232,7 +232,7 @@ def page_proves(after_id: int, ids: Collection[int], *, limit: int, reached_end:
 
     The page holds the lowest existing ids after `after_id`, hence every id between that and its last one is
     either in it or empty. What lies beyond the last id it proves only if it was the end of the history. A page with
-    room left before the end proves what it shows and no more: messages were left out of it, and nobody knows which.
+    room left before the end proves what it shows and no more: messages were left out of it, and it is not known which.
 
     `newest_id` must have been known before the page was asked for. A post that arrived while the page was under
     way is not in it, and would be taken for an empty id for ever.

@@ -109,7 +109,7 @@ def over_limit(kind: MediaKind, size: int | None, rules: MediaRules) -> str:
 
 
 def extension_of(mime: str | None, name: str | None) -> str:
-    """Lower case, letters and digits only, whatever a stranger wrote into the name."""
+    """Lower case, letters and digits only: the name was written by a stranger."""
     known = _EXTENSIONS.get((mime or "").partition(";")[0].strip().lower())
     if known is not None:
         return known

@@ -79,7 +79,7 @@ class Ocr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A vision result: one per picture, whoever posted it."""
+    """A vision result: one per picture, in all posts."""
 
     classification: Classification
     description: str = ""
@@ -88,7 +88,7 @@ class Seen:
     objects: tuple[str, ...] = ()
     scene: str = ""
     ocr: Ocr | None = None
-    nsfw_score: float | None = None  # None: nobody looked for that
+    nsfw_score: float | None = None  # None: not looked for
     dominant_colors: tuple[str, ...] = ()  # #rrggbb
     provider: str
     model: str

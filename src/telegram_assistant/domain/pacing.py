@@ -76,7 +76,7 @@ def warm_up(age: timedelta) -> float:
 
 
 def rank(priority: Priority, arrived: float) -> float:
-    """The lowest goes first. It never changes while a request waits, so whoever comes later cannot starve it."""
+    """The lowest goes first. It never changes while a request waits, so later requests cannot starve it."""
     return arrived + COURTESY[priority]
 
 

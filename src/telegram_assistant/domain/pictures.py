@@ -140,7 +140,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """Measures of a small copy; shares are from 0 to 1. `words` is None where nobody could read."""
+    """Measures of a small copy; shares are from 0 to 1. `words` is None where nothing could be read."""
 
     width: int
     height: int

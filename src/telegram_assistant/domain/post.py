@@ -84,7 +84,7 @@ class Forward:
     channel_id: int | None = None
     message_id: int | None = None
     user_id: int | None = None
-    name: str | None = None  # of somebody who hides the account
+    name: str | None = None  # of a person who hides the account
     author: str | None = None  # signature in the origin
     posted_at: datetime | None = None
 
@@ -163,7 +163,7 @@ class Post:
 
 
 def post_id(channel_id: int, message_id: int) -> uuid.UUID:
-    """The same id for the same post, whoever saw it and however often: uuid5 of both, without its detours."""
+    """The same id for the same post, each time it is seen: uuid5 of both, without its detours."""
     _check_ids(channel_id, message_id)
     digest = hashlib.sha1(b"%b%d/%d" % (_POST_NAMESPACE, channel_id, message_id), usedforsecurity=False).digest()
     return uuid.UUID(bytes=digest[:16], version=5)

@@ -111,7 +111,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark on a query, for whoever wrote it."""
+    """A remark on a query, for its author."""
 
     trouble: Trouble
     value: str = ""

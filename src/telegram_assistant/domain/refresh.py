@@ -32,7 +32,7 @@ CHANGES_EVERY = timedelta(minutes=15)
 TOLD = "changes_told"  # the same moment, which stays when they are asked for sooner
 NOT_TOLD = "changes_not_told"  # Telegram refuses that for a channel: it is asked again a day later
 NOT_TOLD_EVERY = timedelta(days=1)
-AWAY = timedelta(days=1)  # after a longer absence every stored post is looked at, whatever Telegram tells
+AWAY = timedelta(days=1)  # after a longer absence every stored post is looked at, beside what Telegram tells
 
 
 def due_window(refreshed: Mapping[str, datetime], now: datetime) -> Window | None:

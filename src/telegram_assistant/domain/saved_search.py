@@ -1,4 +1,4 @@
-"""Searches that somebody keeps, and what they found since: values only."""
+"""Searches that users keep, and what they found since: values only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSearch:
-    """A search that somebody keeps."""
+    """A search that a user keeps."""
 
     id: UUID
     tenant_id: UUID

@@ -23,7 +23,7 @@ class Reach:
     knowing: tuple[str, ...] = ()  # accounts of ours that may ask for pages now
     asking: bool = False  # whether one of them may look usernames up
     elsewhere: tuple[str, ...] = ()  # accounts that other processes read with
-    living: tuple[str, ...] = ()  # all accounts that can be used, whoever has them
+    living: tuple[str, ...] = ()  # all accounts that can be used, in all processes
 
     @property
     def stands_by(self) -> bool:

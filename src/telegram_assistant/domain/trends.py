@@ -30,7 +30,7 @@ PRIOR_LIKE = 100.0  # mentions of its like from which on they count more than al
 RARE = 3  # the highest level of subjects that were told of a few times only
 TRIMMED = 0.1  # of a subject's days that may have been bursts before
 SHARED = 0.3  # of the posts of the smaller of two bursts: then they are one event
-PAUSE = timedelta(days=2)  # an event that nobody tells for so long is over
+PAUSE = timedelta(days=2)  # an event that is not told for so long is over
 _NEGLIGIBLE = 1e-12
 
 

@@ -34,7 +34,7 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _PATH_SAFE = "/:@!$&'()*+,;=~[]%"
 _QUERY_SAFE = _PATH_SAFE + "?"
 
-# Names that never lead to a public site, whoever answers for them.
+# Names that never lead to a public site.
 _CLOSED_NAMES = ("localhost", "localdomain", "local", "internal", "intranet", "home.arpa", "onion")
 _TELEGRAM = ("t.me", "telegram.me", "telegram.dog")
 _TWIN_PREFIXES = ("www.", "m.", "mobile.", "amp.")

@@ -141,7 +141,7 @@ class DataFolder:
 
 
 def _lock(file: IO[str], attempts: int = 10) -> None:
-    """Others may hold it for an instant, to see whether somebody runs here (`DataFolder.running`)."""
+    """Others may hold it for an instant, to see whether a process runs here (`DataFolder.running`)."""
     for _ in range(attempts - 1):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

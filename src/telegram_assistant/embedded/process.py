@@ -81,7 +81,7 @@ async def end_leftover(pid_file: Path, mark: str, with_signal: signal.Signals, *
     if not command:
         return  # gone; the file stays, because PostgreSQL looks there for what the dead server left in memory
     if mark not in command:
-        pid_file.unlink(missing_ok=True)  # the number belongs to somebody else by now
+        pid_file.unlink(missing_ok=True)  # the number belongs to another process by now
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, with_signal)
@@ -107,7 +107,7 @@ async def command_line(pid: int) -> str:
 
 
 def free_port() -> int:
-    """A loopback port that nobody holds at this moment."""
+    """A loopback port that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

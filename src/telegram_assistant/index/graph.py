@@ -83,7 +83,7 @@ class Graph(Protocol):
     """All writes are idempotent. Raise Retry when the graph is away; Fatal for what a person has to mend."""
 
     async def put(self, posts: Sequence[PostNode]) -> None:
-        """The posts as they are now, in place of what was there; what nobody holds any more goes with it."""
+        """The posts as they are now, in place of what was there; nodes that no post holds any more go with it."""
         ...
 
     async def remove(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> None:
@@ -107,7 +107,7 @@ class Graph(Protocol):
     async def holders(
         self, tenant_id: UUID, thing: Thing, name: str, *, channels: Sequence[int], limit: int = 1000
     ) -> list[UUID]:
-        """Posts of these channels that have the tag or topic, or name the entity (of whatever kind), newest first."""
+        """Posts of these channels that have the tag or topic, or name the entity (of any kind), newest first."""
         ...
 
     async def put_interests(self, tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -> None:

@@ -103,7 +103,7 @@ class LadybugGraph(CypherGraph):
             connection.execute("ROLLBACK")
         except RuntimeError as exc:
             if "No active transaction" not in str(exc):  # a failed statement may have rolled back already
-                self._close()  # whatever state it is in: the next use opens the files again
+                self._close()  # in any state: the next use opens the files again
 
     def _open(self) -> ladybug.Connection:
         if self._connection is None:

@@ -74,7 +74,7 @@ class Neo4jGraph(CypherGraph):
         await self._driver.close()
 
     async def _make_schema(self) -> None:
-        """Once; whoever comes meanwhile waits, because without its constraint a MERGE may make two nodes."""
+        """Once; calls that come meanwhile wait, because without its constraint a MERGE may make two nodes."""
         async with self._making_schema:
             if self._has_schema:
                 return
@@ -109,7 +109,7 @@ class Neo4jGraph(CypherGraph):
     def _reason(self, error: Exception) -> str:
         if why := distrust(error):
             return why
-        # A driver that looks for a cluster does not pass on why nobody let it in.
+        # A driver that looks for a cluster does not pass on why it was not let in.
         perhaps = f"; if it runs, its certificate may not be trusted: {ADVICE}" if "+s://" in self._uri else ""
         return f"{error}{perhaps}"
 

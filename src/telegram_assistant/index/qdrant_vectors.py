@@ -80,7 +80,7 @@ class QdrantVectors:
             await self._create(name, model)
         if await self._model(name) != model:
             raise Fatal(f"The collection {name} of {self._where} says that it is of another model than {model.name}")
-        for field, kind in INDEXES.items():  # each time: whoever made the collection may have been killed before this
+        for field, kind in INDEXES.items():  # each time: the process that made the collection may have died before this
             await self._ask(
                 self._client.create_payload_index(
                     name, field_name=field, field_schema=models.PayloadSchemaType(kind.value), wait=True
@@ -251,7 +251,7 @@ class QdrantVectors:
             raise Retry(f"{self._where} has too much to do", after=exc.retry_after_s) from exc
         except UnexpectedResponse as exc:
             raise self._translated(exc) from exc
-        except (ResponseHandlingException, JSONDecodeError, OSError) as exc:  # nobody, or not a Qdrant
+        except (ResponseHandlingException, JSONDecodeError, OSError) as exc:  # no server, or not a Qdrant
             raise Retry(f"{self._where} is away: {distrust(exc) or exc}") from exc
         except ValueError as exc:  # how the client's own reference mode says 404 and 400
             if "not found" in str(exc):

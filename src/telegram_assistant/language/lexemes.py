@@ -143,7 +143,7 @@ def readable(text: str) -> str:
 
 
 def quoted(lexeme: str) -> str:
-    """As tsvector and tsquery read it, whatever is in it."""
+    """As tsvector and tsquery read it, with any characters."""
     escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 

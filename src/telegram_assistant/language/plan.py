@@ -67,7 +67,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A query for the index. Of `ways` one must fit, in all its parts; none: whatever fits the rest."""
+    """A query for the index. Of `ways` one must fit, in all its parts; none: all that fits the rest."""
 
     channels: tuple[int, ...]
     must: tuple[Either, ...] = ()

@@ -1,4 +1,4 @@
-"""Fingerprints of texts: posts that say nearly the same, in whatever channel, are one story.
+"""Fingerprints of texts: posts that say nearly the same, in any channel, are one story.
 
 MinHash over rows of three words: the share of equal numbers in two signatures is close to the share of rows that the
 texts have in common. Equal bands (pieces of a signature) lead to candidates, the whole signature decides.

@@ -1,4 +1,4 @@
-"""How a child is started, whatever it is: with no secret of ours, and never outliving us.
+"""How each child is started: with no secret of ours, and never outliving us.
 
 Its environment is made here and takes nothing from ours, where the session of Telegram and the keys are; it is a new
 program and no fork, so nothing of our memory is in it either. Ctrl-C is for us, who end it in order.

@@ -167,7 +167,7 @@ class TelegramSource:
         return replace(page, name=name, hidden=hidden, pts=pts)
 
     async def changes_since(self, peer: Peer, pts: int) -> Changes:
-        """As `Source` says. Works without having joined, for a channel that anybody may read."""
+        """As `Source` says. Works without having joined, for a public channel."""
         request = functions.updates.GetChannelDifferenceRequest(
             _channel(peer), types.ChannelMessagesFilterEmpty(), pts, PAGE_LIMIT, force=False
         )
@@ -340,7 +340,7 @@ class TelegramSource:
         return ask
 
     async def _top(self, peer: Peer, before: datetime | None) -> Post | None:
-        """The newest message (before a moment); one that nobody can parse must not hide the rest."""
+        """The newest message (before a moment); one that cannot be parsed must not hide the rest."""
         error: UnreadableAnswer | None = None
         for skip in range(SKIP_UNREADABLE + 1):
             request = functions.messages.GetHistoryRequest(_peer(peer), 0, before, skip, 1, 0, 0, 0)
@@ -361,7 +361,7 @@ def _is_answer(exc: Exception) -> bool:
 
 
 def _look_at(ended: asyncio.Future[Any]) -> None:
-    """Asyncio complains of an exception that nobody looked at; ours was raised elsewhere already."""
+    """Asyncio complains of an exception that was not looked at; ours was raised elsewhere already."""
     if not ended.cancelled():
         ended.exception()
 

@@ -82,7 +82,7 @@ def name_in(chats: Iterable[Any], channel_id: int) -> Name | None:
 
 
 def is_group(chats: Iterable[Any], channel_id: int) -> bool:
-    """Only groups hide what was said before somebody joined."""
+    """Only groups hide what was said before a member joined."""
     return any(chat.id == channel_id and getattr(chat, "megagroup", False) for chat in chats)
 
 

@@ -71,7 +71,7 @@ _EMOJI = types.ReactionEmoji.CONSTRUCTOR_ID
 
 
 class Listener(Protocol):
-    """Whoever takes the updates of a live client."""
+    """Takes the updates of a live client."""
 
     def received(self, updates: Any) -> None: ...
 
@@ -165,7 +165,7 @@ class ReadingClient(TelegramClient):  # type: ignore[misc] # telethon ships no t
             async with asyncio.timeout(CHECK_SECONDS):
                 # Without a request of an account Telegram sends no updates to a new connection.
                 await self(functions.users.GetUsersRequest([types.InputUserSelf()]))
-        except Exception as exc:  # noqa: BLE001 - the listener raises it where somebody waits
+        except Exception as exc:  # noqa: BLE001 - the listener raises it where it is awaited
             error = exc
         if self.listener is not None:
             self.listener.reconnected(error)
@@ -271,7 +271,7 @@ class QuickReader(BinaryReader):  # type: ignore[misc] # telethon ships no types
 
     def tgread_object(self) -> Any:
         read = _READERS.get(_unsigned(self.stream, self.position)[0])
-        if read is None:  # a boolean, a list, or something that nobody knows
+        if read is None:  # a boolean, a list, or something unknown
             return super().tgread_object()
         self.position += 4
         return read(self)

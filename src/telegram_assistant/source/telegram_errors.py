@@ -72,7 +72,7 @@ _CONNECTION = (
     errors.BadMessageError,
     errors.ReadCancelledError,
 )
-# An answer that could not be parsed shows as any of these, whatever stood in it.
+# An answer that could not be parsed shows as any of these.
 _GARBLED = (errors.TypeNotFoundError, struct.error, BufferError, ValueError, LookupError, ArithmeticError)
 _BUGS = (TypeError, AttributeError, AssertionError)
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -96,14 +96,14 @@ class FileElsewhere(SourceError):
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Turn whatever the library raises into SourceError. `doing` begins its text: a method, or what a person did."""
+    """Turn what the library raises into SourceError. `doing` begins its text: a method, or what a person did."""
     try:
         yield
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # Nobody cancelled us: the library cancels what waits when its connection is closed.
+        # We were not cancelled: the library cancels what waits when its connection is closed.
         raise SourceError(Failure.TRANSIENT, f"{doing}: the connection was closed") from exc
     except SourceError:
         raise

@@ -57,7 +57,7 @@ class LoggedIn:
 
 
 async def login_by_qr(client: Any, show: Show, password: Ask, *, patience: float = PATIENCE) -> LoggedIn:
-    """Show a `tg://login` address (again when it expires) until somebody scans it."""
+    """Show a `tg://login` address (again when it expires) until it is scanned."""
     async with _connected(client):
         scanned = asyncio.Event()
 

@@ -15,7 +15,7 @@ from telegram_assistant.domain.text import Entity, EntityKind, Link, clean_messa
 from telegram_assistant.log import get_logger
 from telegram_assistant.source.telegram_media import document_of, kind_name, media_of, photo_of, poll_of
 
-_NOBODY: Mapping[int, str] = {}
+_NO_NAMES: Mapping[int, str] = {}
 _MESSAGE = types.Message.CONSTRUCTOR_ID  # by number, for there are two classes of them
 # What strange content can raise on the way; anything else is a mistake of ours.
 _STRANGE = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)
@@ -103,7 +103,7 @@ def user_name(user: Any) -> str:
     return clean_text(" ".join(part for part in parts if part) or getattr(user, "username", None) or "")
 
 
-def post_of(message: Any, names: Mapping[int, str] = _NOBODY) -> Post | None:
+def post_of(message: Any, names: Mapping[int, str] = _NO_NAMES) -> Post | None:
     """A post of what can be understood; None when not even its place and time can."""
     try:
         return to_post(message, names)
@@ -122,7 +122,7 @@ def post_of(message: Any, names: Mapping[int, str] = _NOBODY) -> Post | None:
         return None
 
 
-def to_post(message: Any, names: Mapping[int, str] = _NOBODY) -> Post:
+def to_post(message: Any, names: Mapping[int, str] = _NO_NAMES) -> Post:
     """A message as a post; raises what strange content raises."""
     from_id, reply, media = message.from_id, message.reply_to, message.media
     text, entities = _text_of(message)

@@ -70,7 +70,7 @@ def _holds_all(answer: Any, found: Messages) -> bool:
 
 
 async def _ask_either_way(ask: AskPage, after_id: int, limit: int) -> Any:
-    """With the message before the page, as a sign of the end; without it, where that is the one nobody can parse."""
+    """With the message before the page, as a sign of the end; without it, where that one cannot be parsed."""
     try:
         return await ask(after_id, limit, True)
     except UnreadableAnswer:
@@ -124,7 +124,7 @@ async def _page_before_unreadable(
 
 
 async def _first_after(ask: AskBelow, after_id: int, error: UnreadableAnswer) -> int:
-    """The id of the first message after one, which nobody can parse: the answer is empty, or spoiled."""
+    """The id of the first message after one, which cannot be parsed: the answer is empty, or spoiled."""
 
     async def spoils(below: int) -> bool:
         try:

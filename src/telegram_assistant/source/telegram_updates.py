@@ -20,7 +20,7 @@ log = get_logger(__name__)
 
 
 class Inbox:
-    """Takes what Telegram pushes until somebody reads it. Full: it is emptied, and everything must be read again.
+    """Takes what Telegram pushes until it is read. Full: it is emptied, and everything must be read again.
 
     Each change of a channel has a number (`pts`), one above the last, or more when it counts for several. A number
     that is too high is a gap. One that is not above the last was seen, or belongs to a gap that was told already,

@@ -44,7 +44,7 @@ class _Choice(msgspec.Struct):
 
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
-    usage: Any = None  # whatever it says there: an answer that was paid for is not asked for again
+    usage: Any = None  # anything: an answer that was paid for is not asked for again
 
 
 class _Vector(msgspec.Struct):
