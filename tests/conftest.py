@@ -39,6 +39,11 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole systems first: they take longest and often wait; meanwhile the other process does the short ones."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None and item.get_closest_marker("browser") is None)
+
+
 @dataclass(frozen=True)
 class Engines:
     """Addresses of the engines of this test process."""
