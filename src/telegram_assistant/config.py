@@ -155,8 +155,8 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=36_500,
-        description="Days after which files that nobody opened are removed while Telegram still has them; whoever wants"
-        " one fetches it again. 0: never.",
+        description="Days after which unopened files are removed while Telegram still has them; opening one fetches it"
+        " again. 0: never.",
     )
     alert_channel_hours: float = Field(
         6, gt=0, le=8760, description="Hours that a channel fails, or has posts that we cannot get, before an alert."

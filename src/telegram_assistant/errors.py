@@ -24,9 +24,9 @@ class AssistantError(Exception):
 class Retry(AssistantError):
     """Try the same again after `after` seconds (None: the caller's own backoff decides).
 
-    Whoever names a time was only busy, and may be asked as often as it takes; unless it `failed` all the same, as a
-    stranger's server that says when to come again, every time. `own`: it may lie in this very input, so that others,
-    each alone, may succeed.
+    A server that names a time was only busy, and may be asked as often as it takes; unless it `failed` all the same,
+    like a foreign server that says each time when to come again. `own`: the cause may be this very input, so that
+    others, each alone, may succeed.
     """
 
     def __init__(self, message: str, *, after: float | None = None, failed: bool = False, own: bool = False) -> None:

@@ -1,6 +1,6 @@
 """How long ago each thing last succeeded, and what has been tried in vain for too long: health by freshness.
 
-Whoever does work reports it here, and health asks. It does not matter how many channels there are: an account that
+Each part reports its work here, and health asks. It does not matter how many channels there are: an account that
 does not answer, a stage that achieves nothing or an index that is away shows after `within` seconds.
 
 How a part reports itself (`runtime.freshness` is the one registry of a process):
@@ -35,7 +35,7 @@ class Rule:
     """When a part is stale, and what a person should know then."""
 
     within: float = WITHIN
-    always: bool = False  # it must succeed even when nobody asks
+    always: bool = False  # it must succeed even without requests
     each: bool = False  # every try must end in that time, whatever the others achieve meanwhile
     shown: str = ""  # its name for people
     what: str = "has achieved nothing"
@@ -124,7 +124,7 @@ class Freshness:
         self._part(kind, name).rule = rule
 
     def forget(self, kind: str, name: str) -> None:
-        """It is not there any more, and nobody misses it."""
+        """It is not there any more, which is no trouble."""
         self._parts.pop((kind, name), None)
 
     @contextmanager

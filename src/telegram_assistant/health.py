@@ -77,7 +77,7 @@ class Health:
         self._told: set[tuple[str, str]] = set()  # those of the last look
 
     async def watch(self, task: Task) -> None:
-        """A supervised job: look although nobody asks, so that metrics, log and `since` are true."""
+        """A supervised job: look also without requests, so that metrics, log and `since` are true."""
         task.ready()
         while True:
             await self.details()

@@ -106,7 +106,11 @@ CHANNELS_OVERDUE = Gauge(
     "channels_overdue", "Active channels that were not read by the time that was promised", registry=REGISTRY
 )
 UNKNOWN_IDS = ChannelGauge(
-    "ledger_unknown_ids", "Message ids nobody can speak for", CHANNEL_LABELS, combine=sum, registry=REGISTRY
+    "ledger_unknown_ids",
+    "Message ids that are neither captured nor proven empty",
+    CHANNEL_LABELS,
+    combine=sum,
+    registry=REGISTRY,
 )
 PROVEN_UP_TO = ChannelGauge(
     "ledger_proven_up_to", "Every requested id up to here is known", CHANNEL_LABELS, combine=min, registry=REGISTRY
@@ -170,7 +174,7 @@ PIPELINE_FULL = Gauge(
 )
 STAGE_OLDEST = Gauge("stage_oldest_waiting_seconds", "Age of what waits longest", ["stage"], registry=REGISTRY)
 STAGE_WAITING = Gauge("stage_waiting_events", "Events that are tried again later", ["stage"], registry=REGISTRY)
-DEAD_LETTERS = Gauge("dead_letters", "Dead letters that nobody replayed or dropped", ["stage"], registry=REGISTRY)
+DEAD_LETTERS = Gauge("dead_letters", "Dead letters that wait to be replayed or dropped", ["stage"], registry=REGISTRY)
 
 # Models
 AI_REQUESTS = Counter(

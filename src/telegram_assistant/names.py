@@ -36,7 +36,7 @@ SCHEDULER_LOCK = "scheduler:lock"
 SCHEDULER_LAST_TICK = "scheduler:last_tick"  # ISO datetime of the last tick, for health in every process
 POLLING_PRICE = "polling:price"  # JSON: what a request is worth, and what is left of the budget
 ENGINE_PROBE = "health:probe"  # written to see whether Redis takes writes
-AUDITS_ASKED = "audits:asked"  # a list of JSON: audits that somebody waits for
+AUDITS_ASKED = "audits:asked"  # a list of JSON: audits that a command waits for
 POLLING_LOOKS = "polling:looks"  # visits of all processes, ever
 REDIS_MARK = "mark"  # a hash that PostgreSQL knows too: without it this Redis has lost what it held
 

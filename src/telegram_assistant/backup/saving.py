@@ -34,7 +34,7 @@ QUICK = 3  # of gzip's levels: a third of the time of the best, a tenth larger
 
 
 async def save(runtime: Runtime, path: Path) -> Manifest:
-    """Write a backup to `path`. Whoever writes to the database meanwhile is not disturbed, and not in it."""
+    """Write a backup to `path`. Writes to the database meanwhile go on, and are not in it."""
     steps, settings, home = runtime.steps, runtime.settings, runtime.folder.path
     media = media_folder(settings, home)
     with ArchiveWriter(path) as archive:

@@ -94,7 +94,7 @@ def list_users(tenant: InTenant = "system") -> None:
             state = "disabled" if user.disabled else "active" if user.login else "invited"
             names = Text(user.name), Text(user.login or ""), Text(user.email or "")
             table.add_row(*names, user.role, state, f"{user.created_at:%Y-%m-%d}")
-        console.print(table if table.row_count else f"Nobody yet: tga users add NAME --admin --tenant {tenant}")
+        console.print(table if table.row_count else f"No users yet: tga users add NAME --admin --tenant {tenant}")
 
     _within(tenant, work)
 
@@ -185,7 +185,7 @@ def revoke_key(
 
 
 def _within(tenant: str, work: Callable[[People, Caller, Settings], Awaitable[None]]) -> None:
-    """As whoever sits at this machine, in one tenant."""
+    """As the person at this machine, in one tenant."""
 
     async def with_people(runtime: Runtime) -> None:
         people = People(runtime.database, runtime.clock)

@@ -43,7 +43,7 @@ async def _asked_audit(runtime: Runtime, channel: Channel) -> Finding:
     answer = await ask_audit(runtime.redis, channel.id, seconds=PATIENCE_SECONDS, poll=POLL_SECONDS)
     if answer is None:
         raise Fatal(
-            f"{channel.shown}: nobody audited it within {PATIENCE_SECONDS:.0f} s; see the health page of ingest"
+            f"{channel.shown}: it was not audited within {PATIENCE_SECONDS:.0f} s; see the health page of ingest"
         )
     if answer.finding is None:
         raise Fatal(f"{channel.shown} cannot be audited now: {answer.error}")

@@ -194,7 +194,7 @@ def parse(channel: Reference) -> None:
                 " Telegram makes the accounts wait: tga accounts list"
             )
         raise Fatal(
-            f"{before.shown}: nobody visited it within {PATIENCE_SECONDS:.0f} s; is the assistant running (make run)?"
+            f"{before.shown}: it was not visited within {PATIENCE_SECONDS:.0f} s; is the assistant running (make run)?"
         )
 
     with_runtime(work)
@@ -287,7 +287,7 @@ async def _watch_backfill(channels: Channels, channel: Channel) -> None:
 
 
 async def find(channels: Channels, reference: str) -> Channel:
-    """The channel that somebody means, or an error that says how to add it."""
+    """The named channel, or an error that says how to add it."""
     found = await lookup(channels, reference)
     if found is None:
         raise Fatal(f"{reference} is not watched: add it with tga channels add {reference}")

@@ -54,7 +54,7 @@ def run(
         if job not in names:
             raise Fatal(f"there is no job {job!r}; there are {', '.join(names)}")
         if not await runtime.redis.get(JOBS_LOCK):
-            raise Fatal("nobody runs jobs now: start tga up, or tga api")
+            raise Fatal("no process runs jobs now: start tga up, or tga api")
         runs, now = JobRuns(runtime.database), runtime.clock()
         await runs.ask(job, now)
         return await _ended(runs, job, now, wait)

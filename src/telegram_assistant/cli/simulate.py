@@ -1,4 +1,4 @@
-"""`tga simulate`: the simulated Telegram alone, for whoever wants to develop or test against one."""
+"""`tga simulate`: the simulated Telegram alone, to develop or test against."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from telegram_assistant.services.services import Services
 
 COOKIE = "tga_session"
 PER_MINUTE = 600  # requests of one user
-WRONG_PER_MINUTE = 30  # credentials that nobody has, from one address
+WRONG_PER_MINUTE = 30  # wrong credentials, from one address
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -64,7 +64,7 @@ async def get_admin(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
 
 
 async def check_csrf(request: Request, caller: Caller) -> None:
-    """A page of somebody else can make a browser send our cookie, but does not know this."""
+    """Another site can make a browser send our cookie, but does not know this token."""
     told = request.headers.get("x-csrf-token", "")
     if not told and "form" in request.headers.get("content-type", ""):
         told = str((await request.form()).get("csrf") or "")
@@ -86,6 +86,6 @@ def _unauthorized(detail: str) -> Problem:
 ServicesDep = Annotated[Services, Depends(services_of)]
 CallerDep = Annotated[Caller, Depends(get_caller)]
 AdminDep = Annotated[Caller, Depends(get_admin)]
-# The same for pages: whoever is unknown is led to the sign-in (web/page.py).
+# The same for pages: an unknown caller is led to the sign-in (web/page.py).
 PageCallerDep = CallerDep
 PageAdminDep = AdminDep

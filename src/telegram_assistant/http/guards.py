@@ -9,8 +9,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LONGEST_BODY = 2**20  # the longest that anybody has a reason to send is a form of a few kilobytes
-# Nothing from outside, no script but our own files, nobody may frame us.
+LONGEST_BODY = 2**20  # the longest form has a few kilobytes
+# Nothing from outside, no script but our own files, no frames.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self';"
     " font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -44,7 +44,7 @@ class SafeHeaders:
 
 
 class BodyLimit:
-    """Nobody fills our memory: what is said to be too long is not read, and what turns out to be is not read on."""
+    """Keeps memory free: a body that is said to be too long is not read, one that turns out to be is not read on."""
 
     def __init__(self, app: ASGIApp, limit: int = LONGEST_BODY) -> None:
         self._app = app

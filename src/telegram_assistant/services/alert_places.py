@@ -18,7 +18,7 @@ from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.stores.postgres.alerts import AlertChannels
 from telegram_assistant.stores.sealed import Sealer
 
-USUAL = {  # what each kind of place is told unless somebody chooses
+USUAL = {  # what each kind of place is told unless an admin chooses
     Way.SLACK: tuple(Topic),
     Way.WEBHOOK: tuple(Topic),
     Way.PAGERDUTY: (Topic.CHANNEL, Topic.STORAGE),
@@ -38,7 +38,7 @@ class AlertDesk:
     """For the admins of one tenant."""
 
     channels: AlertChannels
-    outlets: Outlets | None  # None: nobody sends anything here
+    outlets: Outlets | None  # None: this process sends nothing
     clock: Callable[[], datetime]
     tenant_id: UUID
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 def inbox(bot_id: int) -> str:
-    """Updates that nobody has answered yet."""
+    """Updates that wait for an answer."""
     return f"bot:{bot_id}:inbox"
 
 
@@ -40,20 +40,20 @@ def code(digest: str) -> str:
 
 
 def code_of(user_id: UUID) -> str:
-    """The code that somebody has now: a new one is in place of it."""
+    """The code that a user has now: a new one replaces it."""
     return f"bot:code_of:{user_id}"
 
 
 def person(user_id: UUID) -> str:
-    """The language that somebody speaks with the bot, and whether they have blocked it."""
+    """The language that a user speaks with the bot, and whether the bot is blocked."""
     return f"bot:person:{user_id}"
 
 
 def expected(user_id: UUID) -> str:
-    """What the next message of somebody is an answer to."""
+    """The question that the next message of a user answers."""
     return f"bot:expected:{user_id}"
 
 
 def search(user_id: UUID, token: str) -> str:
-    """A search whose pages somebody turns."""
+    """A search whose pages a user turns."""
     return f"bot:search:{user_id}:{token}"

@@ -1,4 +1,4 @@
-"""Somebody's link with the bot, as the account page and the API show and change it."""
+"""A user's link with the bot, as the account page and the API show and change it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_BOT = "There is no bot here: an admin sets TELEGRAM_BOT_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """How somebody stands with the bot."""
+    """Whether a user is linked with the bot."""
 
     configured: bool
     username: str | None  # of the bot, once it ran
@@ -80,7 +80,7 @@ _CODE = re.compile(f"[{_ALPHABET}]{{{LENGTH}}}")
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What somebody sends to the bot to be known to it."""
+    """The code that links a Telegram user to an account."""
 
     text: str = field(repr=False)
     expires_at: datetime

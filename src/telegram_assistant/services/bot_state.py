@@ -63,7 +63,7 @@ class Memory:
         language = chosen if chosen in LANGUAGES else language_of(telegram_language)
         if language != known:
             await self._redis.hset(key, "language", language)
-        if blocked is not None:  # whoever writes to us has not blocked us
+        if blocked is not None:  # a user who writes has not blocked us
             await self.blocks(user_id, blocked=False)
         return language
 
@@ -86,7 +86,7 @@ class Memory:
         return bool(await self._redis.hexists(keys.person(user_id), "blocked"))
 
     async def forget(self, user_id: UUID) -> None:
-        """Whoever is not linked any more is nobody to the bot."""
+        """The bot forgets a user who is not linked any more."""
         await self._redis.delete(keys.person(user_id), keys.expected(user_id))
 
     async def expect(self, user_id: UUID, what: Expected) -> None:
@@ -163,7 +163,7 @@ class Inbox:
         await self._redis.lrem(self._in_work, 1, entry)
 
     async def recover(self) -> int:
-        """What a process left in its midst, to the front again, in its order. Only for whoever is alone at work."""
+        """Put what a process left half done to the front again, in order. Only where one process works."""
         left = await cast("Awaitable[list[str]]", self._redis.lrange(self._in_work, 0, -1))
         for entry in reversed(left):
             again = _once_more(entry)

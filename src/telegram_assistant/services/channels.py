@@ -45,7 +45,7 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What is known of what somebody typed."""
+    """What is known of the typed name."""
 
     reference: str
     watched: Watched | None
@@ -54,7 +54,7 @@ class Preview:
 
 
 class ChannelDesk:
-    """For one caller, with its rights. A channel that its tenant does not watch is a problem 404, whoever else does."""
+    """For one caller, with its rights. What its tenant does not watch is a problem 404, even if others watch it."""
 
     def __init__(self, services: Services, caller: Caller) -> None:
         self._services = services
@@ -89,7 +89,7 @@ class ChannelDesk:
             raise conflict(f"{MOST_REQUESTS} channels are waiting to be found already: remove some of them first")
         await Requests(self._services.database).add(self._tenant, self._caller.user_id, reference)
         made = await self.watched.request(self._tenant, reference=reference)
-        if made is None:  # somebody of the tenant dropped it in this moment
+        if made is None:  # another user of the tenant dropped it in this moment
             raise conflict("It was removed at the same time: add it again")
         await self._record("channel_added", reference)
         return made

@@ -64,7 +64,7 @@ class Thumbnails:
         self._worker = Worker(
             "thumbnail_worker", our_module("telegram_assistant.services.thumbnail_worker"), limit=_LIMIT
         )
-        self._turn = asyncio.Lock()  # whoever waits for the same picture finds it made
+        self._turn = asyncio.Lock()  # a second request for the same picture finds it made
         self._kept: OrderedDict[tuple[str, int], bytes | str] = OrderedDict()
         self._size = 0
 

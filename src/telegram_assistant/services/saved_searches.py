@@ -30,7 +30,7 @@ class SavedDesk:
     """For one user of a tenant."""
 
     saved: SavedSearches
-    hooks: Hooks | None  # None: nobody sends anything here
+    hooks: Hooks | None  # None: this process sends nothing
     clock: Callable[[], datetime]
     tenant_id: UUID
     user_id: UUID

@@ -1,4 +1,4 @@
-"""The process that makes thumbnails: a stranger's picture is decoded where it can harm nobody else.
+"""The process that makes thumbnails: a stranger's picture is decoded where it can harm no other work.
 
 A request is the width in digits, a space, and the file.
 """

@@ -48,7 +48,7 @@ class BotRole:
 
 
 def open_delivery(services: Services) -> Delivery | None:
-    """To send alerts and digests from any role; None without a token. Whoever opens it closes it."""
+    """To send alerts and digests from any role; None without a token. The caller closes it."""
     token = services.settings.telegram_bot_token
     if token is None:
         return None

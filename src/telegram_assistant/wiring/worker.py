@@ -124,7 +124,7 @@ class Stores:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What the stages work with, for whoever runs in the same process: embedded indexes belong to one process."""
+    """What the stages work with, for other roles of the same process: embedded indexes belong to one process."""
 
     indexes: Indexes
     models: Models
@@ -162,7 +162,7 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     for consumer in consumers.values():
         runtime.stack.push_async_callback(consumer.close)
     index_upkeep = await _start_index_upkeep(runtime, stores, indexes)
-    # Together: each finishes what it has in hand, and nobody likes to wait for nine one after the other.
+    # Together: each finishes what it has in hand, so a stop does not wait for nine in turn.
     runtime.stack.push_async_callback(runtime.supervisor.stop_together, list(consumers))
     for stage_name, consumer in consumers.items():
         run = partial(_when_admitted, index_upkeep, consumer.run) if stage_name == INDEXING else consumer.run
@@ -202,7 +202,7 @@ def _report(runtime: Runtime, observer: Observer, models: Models, local: LocalVi
         told = [f"{ability}: {trouble}" for ability, trouble in troubles.items()]
         error = "; ".join([*told, MODELS_AWAY]) if told else None
         status = "failing" if troubles else "ok"
-        # A limit that is reached was somebody's wish: it is told, and is no reason to restart anything.
+        # A limit that is reached is a wish of the operator: it is told, and nothing is restarted.
         return {"status": status, "error": error, "budget": await budget.report(), "vision": local.status()}
 
     runtime.health.sections["pipeline"] = stages

@@ -1,4 +1,4 @@
-"""What Prometheus reads from the API, where nobody else may be asking how the engines are."""
+"""What Prometheus reads from the API, also before another request asks how the engines are."""
 
 from __future__ import annotations
 

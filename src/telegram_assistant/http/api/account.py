@@ -133,7 +133,7 @@ class NewKeyAnswer(BaseModel):
 
 
 class UserAnswer(BaseModel):
-    """Somebody of your tenant."""
+    """A user of your tenant."""
 
     model_config = _example(**_USER)
 
@@ -216,7 +216,7 @@ class AuditAnswer(BaseModel):
     id: int
     at: datetime
     user_id: UUID | None
-    user: str | None = Field(description="Null: the program itself, or somebody at the machine.")
+    user: str | None = Field(description="Null: the program itself, or a person at the machine.")
     action: str
     target: str
     details: dict[str, Any]
@@ -291,7 +291,7 @@ async def list_users(services: ServicesDep, caller: AdminDep, limit: Limit = 50,
     return UserPage(items=[UserAnswer.of(user) for user in found[:limit]], next=more)
 
 
-@router.post("/users", status_code=201, operation_id="invite_user", summary="Let somebody in")
+@router.post("/users", status_code=201, operation_id="invite_user", summary="Invite a user")
 async def invite_user(request: Request, services: ServicesDep, caller: AdminDep, wish: NewUserWish) -> LinkAnswer:
     """The answer holds a link, good once and for a day, to choose a login and a password."""
     invitation = await services.access.people.invite(caller, name=wish.name, role=Role(wish.role), email=wish.email)
@@ -314,7 +314,7 @@ async def change_user(services: ServicesDep, caller: AdminDep, user_id: UUID, wi
 
 @router.post("/users/{user_id}/link", status_code=201, operation_id="make_user_link", summary="A link to a password")
 async def make_link(request: Request, services: ServicesDep, caller: AdminDep, user_id: UUID) -> LinkAnswer:
-    """For somebody who has lost theirs, or never used the first one. The link before stops working."""
+    """For a user who lost the password, or never used the first link. The link before stops working."""
     try:
         invitation = await services.access.people.link(caller, user_id)
     except Reject as exc:

@@ -237,7 +237,7 @@ async def list_alert_places(desk: PlacesDep) -> PlacesOut:
 
 @places.post("", operation_id="add_alert_place", summary="Send alerts to a place", status_code=201)
 async def add_alert_place(services: ServicesDep, admin: AdminDep, desk: PlacesDep, wanted: PlaceIn) -> NewPlaceOut:
-    """Slack, PagerDuty or a webhook of yours. Topic `search` sends what anybody's saved search finds."""
+    """Slack, PagerDuty or a webhook of yours. Topic `search` sends what any saved search of the tenant finds."""
     made, secret = await desk.add(wanted.kind, wanted.value, wanted.name, wanted.topics)
     await desk.record(services.access, admin, "alert_place_added", made)
     return NewPlaceOut(**PlaceOut.of(made).model_dump(), secret=secret)

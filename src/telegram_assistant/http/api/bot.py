@@ -64,7 +64,7 @@ async def get_bot(services: ServicesDep, caller: CallerDep) -> BotAnswer:
 
 @router.post("/code", status_code=201, operation_id="make_bot_code", summary="A code that links your Telegram")
 async def make_code(services: ServicesDep, caller: CallerDep) -> CodeAnswer:
-    """For ten minutes, in place of the last one. Whoever sends it to the bot is you from then on."""
+    """For ten minutes, in place of the last one. The Telegram user who sends it to the bot is you from then on."""
     account = BotAccount(services, caller)
     code = await account.code()
     return CodeAnswer(code=code.text, expires_at=code.expires_at, link=code.link((await account.state()).username))

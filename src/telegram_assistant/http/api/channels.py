@@ -68,7 +68,7 @@ class ChannelAnswer(BaseModel):
     priority: int
     timezone: str
     captured: int = Field(description="Posts that are stored.")
-    unknown: int = Field(description="Requested message ids that nobody can speak for yet.")
+    unknown: int = Field(description="Requested message ids that are neither captured nor proven empty yet.")
     proven_up_to: int = Field(description="Every requested message id up to this one is known.")
     percent: float = Field(description="Known share of the requested ids; 100 only when nothing is unknown.")
     filling: bool = Field(description="Older posts are on their way.")
@@ -405,7 +405,7 @@ async def change_channel(
     "/{channel_id}", status_code=204, operation_id="remove_channel", summary="Stop watching a channel (admins)"
 )
 async def remove_channel(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> None:
-    """Nobody of your tenant sees it any more. What was captured stays for whoever else watches it, or adds it again."""
+    """Your tenant does not see it any more. What was captured stays for others who watch it, or add it again."""
     await ChannelDesk(services, admin).remove(channel_id)
 
 

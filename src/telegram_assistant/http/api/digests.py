@@ -65,7 +65,7 @@ class DigestOut(BaseModel):
     deliveries: list[Way]
     enabled: bool
     next_at: datetime | None
-    feed: str = Field(description="Path of the feed (Atom). Whoever has it can read the digest.")
+    feed: str = Field(description="Path of the feed (Atom). It is enough to read the digest.")
     trouble: str = Field(description="Why it is not made any more; empty: it is.")
     created_at: datetime
 

@@ -70,10 +70,10 @@ async def full_outside(services: ServicesDep, admin: AdminDep) -> dict[str, Any]
 
 @outside.get("/metrics")
 async def metrics(request: Request, services: ServicesDep) -> Response:
-    """For Prometheus on this machine, or with the key of whoever runs the system."""
+    """For Prometheus on this machine, or with the key of the operator."""
     if not _is_here(request) and not (await get_caller(request)).is_operator:
         raise forbidden("Only an admin of the first tenant, who runs the whole system, may see this")
-    await services.health.probe_engines()  # nobody else may be asking
+    await services.health.probe_engines()  # metrics may be asked for first
     services.health.show_freshness()
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 

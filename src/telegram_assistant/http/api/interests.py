@@ -165,7 +165,7 @@ router = APIRouter(prefix="/interests", tags=["interests"])
 
 @router.get("", operation_id="list_interests", summary="Your interests")
 async def list_interests(services: ServicesDep, caller: CallerDep) -> InterestListOut:
-    """From your searches, from what you open, and from what you chose. Nobody else sees them."""
+    """From your searches, from what you open, and from what you chose. Other users do not see them."""
     found = await weighed_of(services, caller)
     return InterestListOut(items=[InterestOut.of(one, services.settings.ai_topics_file) for one in found])
 

@@ -1,4 +1,4 @@
-"""Periodic jobs: when they are due and how they went. For whoever runs the whole system."""
+"""Periodic jobs: when they are due and how they went. For the operator."""
 
 from __future__ import annotations
 
@@ -126,5 +126,5 @@ async def list_runs(
 
 @router.post("/run", operation_id="run_job", summary="Run a job now (for who runs it all)", status_code=202)
 async def run_job(services: ServicesDep, admin: AdminDep, wanted: Annotated[JobIn, Body()]) -> RunOut:
-    """Whoever holds the lock of the jobs begins it within seconds."""
+    """The process that holds the lock of the jobs begins it within seconds."""
     return RunOut.of(await ask_for(services, admin, wanted.job))

@@ -1,4 +1,4 @@
-"""Files of posts: to whoever sees a post with them, or has a signed address for it (G7)."""
+"""Files of posts: for callers who see a post with them, or have a signed address (G7)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class HitOut(BaseModel):
     by_meaning: bool
     album: list[UUID] = Field(description="All posts of its album, in their order.")
     pictures: list[str] = Field(description="SHA-256 of its photos: see /media.")
-    tellers: list[TellerOut] = Field(description="Everybody who tells it, this post too; empty: nobody else does.")
+    tellers: list[TellerOut] = Field(description="All channels that tell it, this one too; empty: no other does.")
 
     @classmethod
     def of(cls, hit: Hit) -> HitOut:
@@ -341,7 +341,7 @@ class AlertOut(BaseModel):
     text: str = Field(description="The beginning of the post.")
     found_at: datetime
     read: bool
-    also: int = Field(description="Posts that told the same within a day: nobody was told of them again.")
+    also: int = Field(description="Posts that told the same within a day: they made no alert of their own.")
     webhook: DeliveryState = Field(description="`shown`: there was no webhook.")
     attempts: int
     error: str
@@ -374,7 +374,7 @@ router = APIRouter(prefix="/search", tags=["search"])
 
 
 def zone_named(name: str | None) -> tzinfo:
-    """Raises a problem for a zone that nobody knows."""
+    """Raises a problem for an unknown zone."""
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:

@@ -31,7 +31,7 @@ EXAMPLE: dict[str, Any] = {
     "what_to_do": None,
 }
 WHAT_TO_DO = {
-    "unattended": "Nobody works on it: start tga worker, or tga up.",
+    "unattended": "No process works on it: start tga worker, or tga up.",
     "late": "Something has waited for more than ten minutes: look at the health page and into the log of the worker.",
     "retrying": "Some events failed and are tried again by themselves; /dead-letters shows what was given up.",
 }

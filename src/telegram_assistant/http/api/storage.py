@@ -79,7 +79,7 @@ class HistoryAnswer(BaseModel):
 
 
 class EvictedAnswer(BaseModel):
-    """A file that was given up because nobody opened it for long."""
+    """A file that was given up because it was not opened for long."""
 
     sha256: str
     bytes: int
@@ -87,7 +87,7 @@ class EvictedAnswer(BaseModel):
     post_id: str
     channel: str
     name: str | None
-    on_its_way: bool = Field(description="Somebody wants it: it is downloaded again.")
+    on_its_way: bool = Field(description="It was asked for, and is downloaded again.")
 
 
 class EvictedListAnswer(BaseModel):
@@ -105,7 +105,7 @@ async def get_storage(services: ServicesDep, caller: CallerDep) -> StorageAnswer
 
 @router.get("/quota", operation_id="get_storage_quota", summary="Your storage quota")
 async def get_storage_quota(services: ServicesDep, caller: CallerDep) -> QuotaAnswer:
-    """It is set by whoever runs this installation."""
+    """The operator of this installation sets it."""
     return QuotaAnswer.of(await quota_of(services, caller))
 
 

@@ -153,7 +153,7 @@ class TrendListOut(BaseModel):
 class TrendsFoundOut(BaseModel):
     """What a look brought."""
 
-    new: list[UUID] = Field(description="Trends that nobody had been told of.")
+    new: list[UUID] = Field(description="Trends that were not known before.")
     going_on: list[UUID] = Field(description="Known ones that go on.")
 
 

@@ -210,7 +210,7 @@ MOST_PARTS = 400
 
 
 def coverage_strip(state: LedgerState, *, label: str) -> Markup:
-    """From the first id to the newest: known, unknown, and what nobody asked for."""
+    """From the first id to the newest: known, unknown, and not requested."""
     if not state.newest_id:
         return Markup("")
     parts = Markup("").join(

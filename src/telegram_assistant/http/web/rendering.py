@@ -37,7 +37,7 @@ _PLAIN = {
     EntityKind.ITALIC: (Markup("<i>"), Markup("</i>")),
     EntityKind.UNDERLINE: (Markup("<u>"), Markup("</u>")),
     EntityKind.STRIKE: (Markup("<s>"), Markup("</s>")),
-    # A keyboard reaches it, and whoever points at it or focuses it sees what is under it.
+    # A keyboard reaches it, and pointing at it or focusing it shows what is under it.
     EntityKind.SPOILER: (Markup('<span class="spoiler" tabindex="0">'), Markup("</span>")),
     EntityKind.CODE: (Markup("<code>"), Markup("</code>")),
     # No <pre>: a parser takes away its first line break.

@@ -1,4 +1,4 @@
-"""`/alerts`: what changed or went wrong, posts that somebody watches, and for admins where alerts are sent."""
+"""`/alerts`: what changed or went wrong, watched posts, and for admins where alerts are sent."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ async def send(room: DigestDep, digest_id: UUID, issue_id: UUID) -> Response:
 
 @router.get("/feeds/{digest_id}/{token}")
 async def feed(request: Request, services: ServicesDep, digest_id: UUID, token: str) -> Response:
-    """Whoever has the address may read it, while its owner may; a wrong one and none are the same."""
+    """The address is enough to read it, as long as its owner may read; a wrong one answers like none."""
     digests = Digests(services.database)
     found = await digests.any(digest_id)
     if found is None or not opens(services.signer, found, token, services.clock()) or Way.RSS not in found.wish.ways:

@@ -70,7 +70,7 @@ async def sign_in(
 
 @router.post("/sign-out", dependencies=[Depends(get_caller)])
 async def sign_out(request: Request, services: ServicesDep) -> Response:
-    """With the token of the form, so that nobody else can throw somebody out."""
+    """With the token of the form, so that no other site can sign a reader out."""
     await services.access.sign_out(request.cookies.get(COOKIE, ""))
     response = RedirectResponse("/sign-in", status_code=303)
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=request.url.scheme == "https")

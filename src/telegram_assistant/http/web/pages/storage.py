@@ -69,7 +69,7 @@ async def fetch(
 
 
 async def fresh_history(services: Services, caller: Caller) -> list[Measured]:
-    """Whoever looks wants to know of today: the job counts every six hours only."""
+    """Counted now: the job counts only every six hours, and a reader wants to know of today."""
     storage, now = Storage(services.database), services.clock()
     history = await storage.history(caller.tenant_id, now - timedelta(days=DAYS))
     if history and now - history[-1].at < FRESH:
