@@ -55,7 +55,7 @@ _WATCHERS = text(
     " JOIN channels c ON c.id = w.channel OR c.linked_id = w.channel"
     " LEFT JOIN subscriptions s ON s.channel_id = c.id WHERE coalesce(c.tenant_id, s.tenant_id) IS NOT NULL"
 )
-_NOBODY = frozenset({UUID(SYSTEM_TENANT)})
+_SYSTEM_ALONE = frozenset({UUID(SYSTEM_TENANT)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Budgets(Store):
         found: dict[int, set[UUID]] = {}
         for channel, tenant in await self._rows(_WATCHERS, {"channels": list(channels)}):
             found.setdefault(channel, set()).add(tenant)
-        return {channel: frozenset(found.get(channel, _NOBODY)) for channel in channels}
+        return {channel: frozenset(found.get(channel, _SYSTEM_ALONE)) for channel in channels}
 
     async def tenants(self) -> int:
         """How many tenants watch a channel."""
