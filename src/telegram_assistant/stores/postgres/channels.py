@@ -37,6 +37,7 @@ BY_THEN = (
     "CASE WHEN next_visit_at > :now THEN least(next_visit_at, :at)"
     " WHEN next_visit_at IS NULL OR leased_until > :now THEN :at ELSE next_visit_at END"
 )
+APART = timedelta(seconds=0.1)
 LATE = timedelta(minutes=1)  # how long a channel waits for the process whose account knows it
 BEFORE_TELEGRAM = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -205,14 +206,23 @@ class Channels(Store):
     ) -> None:
         """Something may have been missed: read what is recent again, at once or then. Edits and deletions are in it.
 
-        With `account` only what that one reads: others have missed nothing.
+        With `account` only what that one reads: others have missed nothing. Each a little later than the one before,
+        what posts most first: else all channels of one account would be read before the first of the next, and while
+        one account is asked as often as it may be, the others would wait.
         """
-        changes = f"next_visit_at = {BY_THEN}, refreshed = refreshed - CAST(:windows AS text[])"
+        by_then = BY_THEN.replace(":at", "CAST(:at AS timestamptz) + coalesce(place, 0) * CAST(:apart AS interval)")
+        changes = f"next_visit_at = {by_then}, refreshed = refreshed - CAST(:windows AS text[])"
         wanted = f"{THIS_OR_ALL} AND (CAST(:account AS text) IS NULL OR jsonb_exists(access_hash, :account))"
-        statement = in_order(changes, wanted)
+        statement = (
+            "WITH places AS MATERIALIZED (SELECT id AS placed, row_number() OVER (ORDER BY priority DESC,"
+            f" appetite DESC NULLS LAST, id) - 1 AS place FROM channels WHERE {wanted}),"
+            f" picked AS MATERIALIZED (SELECT id FROM channels WHERE {wanted} ORDER BY id FOR NO KEY UPDATE)"
+            f" UPDATE channels SET {changes} FROM picked LEFT JOIN places ON placed = picked.id"
+            " WHERE channels.id = picked.id"
+        )
         windows = [*covered_by(RECENT), CHANGES]
         values = {"now": now, "at": at or now, "id": channel_id, "account": account, "windows": windows}
-        await self._run(statement, values)
+        await self._run(statement, {**values, "apart": APART})
 
     @after_deadlock
     async def lease(

@@ -167,11 +167,33 @@ async def test_after_an_outage_what_posts_most_is_read_first(newsroom: Newsroom)
         await newsroom.open(channel_id, newsroom.every(minutes, days=5))
         await newsroom.visit(channel_id, polling)
     await newsroom.channels.look_again(newsroom.now)
+    newsroom.now += timedelta(seconds=1)
     order = []
     for _ in range(3):
         leased = await newsroom.channels.lease("process-1", limit=1, now=newsroom.now, ttl=timedelta(minutes=5))
         order += [channel.id for channel in leased]
     assert order == [2, 3, 1]
+
+
+async def test_after_an_outage_channels_of_all_accounts_are_read_by_turns(newsroom: Newsroom) -> None:
+    """Each account may be asked about once a second: what stands behind all of another one would wait."""
+    for account, ids in (("one", range(1, 11)), ("two", range(11, 21))):
+        for channel_id in ids:
+            await newsroom.open(channel_id, next_visit_at=START + timedelta(hours=1))
+        await newsroom.execute(
+            "UPDATE channels SET access_hash = jsonb_build_object(CAST(:account AS text), 5) WHERE id = ANY(:ids)",
+            account=account,
+            ids=list(ids),
+        )
+    await newsroom.channels.look_again(newsroom.now, account="one")
+    newsroom.now += timedelta(milliseconds=30)
+    await newsroom.channels.look_again(newsroom.now, account="two")
+    newsroom.now += timedelta(seconds=30)
+    order = []
+    for _ in range(20):
+        leased = await newsroom.channels.lease("process-1", limit=1, now=newsroom.now, ttl=timedelta(minutes=5))
+        order += [channel.id for channel in leased]
+    assert order == [number for pair in zip(range(1, 11), range(11, 21), strict=True) for number in pair]
 
 
 async def test_a_tick_leaves_plans_alone_and_makes_due_who_has_none(newsroom: Newsroom) -> None:
