@@ -33,7 +33,7 @@ from telegram_assistant.language.documents import Document, Source, make_documen
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.plan import keys_of, make_plan
-from telegram_assistant.search.meaning import NEAREST
+from telegram_assistant.search.planning import NEAREST
 from telegram_assistant.search.ranking import rank
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction

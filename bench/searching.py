@@ -30,7 +30,7 @@ from telegram_assistant.index.vectors import Model, Point, Where
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon, all_of, pieces
 from telegram_assistant.language.plan import keys_of, make_plan
-from telegram_assistant.search.meaning import but_not
+from telegram_assistant.search.planning import but_not
 from telegram_assistant.search.ranking import rank
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction

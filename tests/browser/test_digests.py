@@ -11,8 +11,7 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
 from telegram_assistant.http.auth import COOKIE
-from telegram_assistant.jobs.digest_desk import open_desk
-from telegram_assistant.jobs.digests import DigestJob
+from telegram_assistant.jobs.digests import DigestJob, open_desk
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import POSTED, SPORT

@@ -11,7 +11,7 @@ from playwright.async_api import BrowserContext, Page, expect
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.access.passwords import Passwords
+from telegram_assistant.access.credentials import Passwords
 from telegram_assistant.http.auth import COOKIE
 from tests.integration.api.newsroom import Newsroom
 from tests.integration.conftest import PRIVATE, QUICK

@@ -18,10 +18,9 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.datastructures import State
 
-from telegram_assistant.access.passwords import Passwords
+from telegram_assistant.access.credentials import Passwords, digest, new_key, new_token
 from telegram_assistant.access.service import Access
 from telegram_assistant.access.signing import Signer
-from telegram_assistant.access.tokens import digest, new_key, new_token
 from telegram_assistant.ai.providers import ModelsConfig, build_models
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data
@@ -32,7 +31,7 @@ from telegram_assistant.health import Health
 from telegram_assistant.http.app import make_app
 from telegram_assistant.http.auth import COOKIE
 from telegram_assistant.index.ladybug_graph import LadybugGraph
-from telegram_assistant.jobs.digest_desk import open_desk
+from telegram_assistant.jobs.digests import open_desk
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import Asking

@@ -12,7 +12,7 @@ from uuid import uuid4
 import httpx
 from sqlalchemy import text
 
-from telegram_assistant.access.tokens import new_key
+from telegram_assistant.access.credentials import new_key
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from tests.e2e.pipeline.conftest import House, Program, until
 from tests.upgrade.versions import Version

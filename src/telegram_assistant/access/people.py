@@ -10,8 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.access.logins import parse_email, parse_name, parse_tenant
-from telegram_assistant.access.tokens import digest, new_key, new_token
+from telegram_assistant.access.credentials import digest, new_key, new_token, parse_email, parse_name, parse_tenant
 from telegram_assistant.domain.access import SYSTEM_USER, Caller, Role, Via
 from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.credentials import ApiKey, Keys, Links

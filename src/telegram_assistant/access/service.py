@@ -1,4 +1,4 @@
-"""The door: who calls with a key or a session, how one signs in, and the links that lead to a password."""
+"""Who calls with a key or a session, how people sign in, the links that set a password, and how often each is tried."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from typing import Any
 from uuid import UUID
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.access.limits import Limits
-from telegram_assistant.access.logins import parse_login
-from telegram_assistant.access.passwords import Passwords, check_new_password
+from telegram_assistant.access.credentials import (
+    Passwords,
+    check_new_password,
+    digest,
+    is_token,
+    key_prefix,
+    new_token,
+    parse_login,
+    same,
+)
 from telegram_assistant.access.people import LINK_LASTS, People
-from telegram_assistant.access.tokens import digest, is_token, key_prefix, new_token, same
 from telegram_assistant.domain.access import SYSTEM_TENANT, Caller, Role, Via
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.log import get_logger
+from telegram_assistant.names import rate_limit
 from telegram_assistant.stores.postgres.credentials import Keys, Link, Links, NewSession, Sessions
 from telegram_assistant.stores.postgres.users import AuditLog, Users
 
@@ -32,6 +41,17 @@ WINDOW = timedelta(minutes=15).total_seconds()
 PER_ADDRESS = 30  # attempts in a window
 PER_LOGIN = 10  # from one address,
 PER_LOGIN_ANYWHERE = 100  # and from all: few enough to guess nothing, enough not to be locked out by a stranger
+
+# Kept is the moment at which the bucket is full again. Arguments: now, room of one, room of all; in milliseconds.
+_TAKE = """
+local now, one, all = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local full = math.max(now, tonumber(redis.call('GET', KEYS[1]) or '0')) + one
+if full - now > all + 0.5 then return math.ceil(full - now - all) end
+redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now) + 1000)
+return 0
+"""
+
+log = get_logger(__name__)
 
 
 class Access:
@@ -206,3 +226,30 @@ class Access:
 def _short(text: str) -> str:
     """A key of Redis from what a stranger typed: short, and without the text itself."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+class Limits:
+    """Without Redis everything is allowed: better too much for a while than nothing at all."""
+
+    def __init__(self, redis: Redis, clock: Callable[[], datetime]) -> None:
+        self._redis = redis
+        self._clock = clock
+        self._take = redis.register_script(_TAKE)
+
+    async def allow(self, key: str, *, limit: int, per: float) -> float:
+        """Seconds to wait; 0: go on, and it is counted. `limit` at once, then evenly over `per` seconds."""
+        now = self._clock().timestamp() * 1000
+        arguments = [f"{now:.3f}", f"{per * 1000 / limit:.3f}", f"{per * 1000:.3f}"]
+        try:
+            wait = await self._take(keys=[rate_limit(key)], args=arguments)
+        except (RedisError, OSError) as exc:
+            log.warning("limits_without_redis", error=str(exc))
+            return 0.0
+        return int(wait) / 1000
+
+    async def forgive(self, key: str) -> None:
+        """What was counted is forgotten."""
+        try:
+            await self._redis.delete(rate_limit(key))
+        except (RedisError, OSError) as exc:
+            log.warning("limits_without_redis", error=str(exc))

@@ -9,10 +9,9 @@ from aiogram.filters import Command, CommandObject
 from aiogram.types import CallbackQuery, Message
 from markupsafe import Markup
 
+from telegram_assistant.bot.alerts import Outcome
 from telegram_assistant.bot.buttons import Go, button, rows
-from telegram_assistant.bot.deliver import Outcome
-from telegram_assistant.bot.talk import Talk
-from telegram_assistant.bot.welcome import welcome
+from telegram_assistant.bot.talk import Talk, welcome
 from telegram_assistant.bot.words import Say, lines, shortened
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Retry

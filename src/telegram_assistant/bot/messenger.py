@@ -1,14 +1,18 @@
-"""Sending through the Bot API, with what can go wrong there turned into ours (STYLE 3).
+"""Sending through the Bot API, with what can go wrong there turned into our errors (STYLE 3).
 
-Too fast (429): waited for, or Retry with the time that Telegram names. Blocked (403): `Gone`. Too long: in pieces. Bad
-markup: once more as plain text. Away: tried again, then Retry.
+Too fast (429): waited for, or Retry with the time that Telegram names. Blocked (403): `Gone`. Too long: in pieces, cut
+at the ends of sentences, every tag closed and opened again. Bad markup: once more as plain text. Away: tried again,
+then Retry.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
+from html import unescape
 from typing import TypeVar
 
 from aiogram import Bot
@@ -29,7 +33,6 @@ from aiogram.methods.base import TelegramType
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions
 from aiogram.utils.token import TokenValidationError
 
-from telegram_assistant.bot.splitting import LONGEST, plain, split_html
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.log import get_logger
 
@@ -37,9 +40,16 @@ ATTEMPTS = 4
 LONGEST_WAIT = 20.0  # seconds that we wait here; for longer ones the caller does
 FIRST_PAUSE = 0.5
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+T = TypeVar("T")
+LONGEST = 4_096  # UTF-16 units of a message, without its markup
+MOST_TAGS = 90  # Telegram drops the formatting beyond a hundred
+
+_TOKEN = re.compile(r"</?[a-z][^>]*>|&(?:#\d+|#x[0-9a-fA-F]+|[a-z]+);|[^<&]+|[<&]")
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[a-z]+)[^>]*>")
+_SENTENCE_END = re.compile(r"(?<=[.!?\u2026])[\"'»”)\]]*\s+|\n+")
+_WORD_END = re.compile(r"\s+")
 
 log = get_logger(__name__)
-T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -161,3 +171,81 @@ class Messenger:
 
 def _is_gone(exc: TelegramBadRequest) -> bool:
     return any(words in exc.message.lower() for words in ("chat not found", "user not found", "peer_id_invalid"))
+
+
+def plain(html: str) -> str:
+    """The same without markup."""
+    return unescape(_TAG.sub("", html))
+
+
+def units(html: str) -> int:
+    """The length of what is shown, in Telegram's way of counting."""
+    text = plain(html)
+    return len(text) + sum(ord(char) > 0xFFFF for char in text)
+
+
+@dataclass
+class _Piece:
+    """A message while it grows."""
+
+    html: str = ""
+    length: int = 0
+    tags: int = 0
+    open: list[tuple[str, str]] = field(default_factory=list)  # (name, as it was opened)
+
+    def fits(self, part: str, limit: int) -> bool:
+        return self.length + units(part.rstrip()) <= limit and self.tags + len(_TAG.findall(part)) / 2 <= MOST_TAGS
+
+    def add(self, part: str) -> None:
+        self.html += part
+        self.length += units(part)
+        for tag in _TAG.finditer(part):
+            if not tag["end"]:
+                self.tags += 1
+                self.open.append((tag["name"], tag[0]))
+            elif self.open:
+                self.open.pop()
+
+    def closed(self) -> str:
+        return self.html.rstrip() + "".join(f"</{name}>" for name, _ in reversed(self.open))
+
+    def following(self) -> _Piece:
+        """An empty one, inside the same tags."""
+        return _Piece("".join(opening for _, opening in self.open), 0, len(self.open), list(self.open))
+
+
+def split_html(html: str, *, limit: int = LONGEST) -> list[str]:
+    """Well-formed markup in pieces of at most `limit`, none of them empty."""
+    pieces = [_Piece()]
+    for sentence in _parts(html, _SENTENCE_END):
+        parts = [sentence] if units(sentence.rstrip()) <= limit else _words(sentence, limit)
+        for part in parts:
+            if not pieces[-1].fits(part, limit):
+                pieces.append(pieces[-1].following())
+            pieces[-1].add(part)
+    return [piece.closed() for piece in pieces if plain(piece.html).strip()]
+
+
+def _parts(html: str, ends: re.Pattern[str]) -> Iterator[str]:
+    """The markup cut where its text has such ends: tags and entities belong to the part that they stand in."""
+    part = ""
+    for token in _TOKEN.findall(html):
+        at = 0
+        for end in ends.finditer(token) if not token.startswith(("<", "&")) else ():
+            yield part + token[at : end.end()]
+            part, at = "", end.end()
+        part += token[at:]
+    if part:
+        yield part
+
+
+def _words(sentence: str, limit: int) -> Iterator[str]:
+    """A sentence that is longer than a message."""
+    step = limit // 2  # a character takes two units at most
+    for word in _parts(sentence, _WORD_END):
+        if units(word.rstrip()) <= limit:
+            yield word
+            continue
+        for token in _TOKEN.findall(word):  # one word without an end
+            whole = token.startswith(("<", "&"))
+            yield from [token] if whole else (token[at : at + step] for at in range(0, len(token), step))

@@ -15,12 +15,11 @@ from markupsafe import Markup
 
 from telegram_assistant.bot.buttons import Digest as DigestButton
 from telegram_assistant.bot.buttons import Go, Mute, button, rows
-from telegram_assistant.bot.digest_words import issue_text
 from telegram_assistant.bot.talk import Talk
-from telegram_assistant.bot.words import href, lines, paragraphs, shortened
+from telegram_assistant.bot.words import href, issue_text, lines, paragraphs, shortened
 from telegram_assistant.domain.digests import Digest, Language, Way, Wish, next_after
 from telegram_assistant.domain.trends import Kind
-from telegram_assistant.jobs.digest_desk import Shown
+from telegram_assistant.jobs.digests import ShownIssue
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.trends import FoundTrend, Trends
@@ -127,7 +126,7 @@ async def preview(_: CallbackQuery, callback_data: DigestButton, talk: Talk) -> 
         return talk.say.plain("slow_down", n=ceil(wait))
     desk = talk.desk.digests.desk
     since, until, content = await desk.preview(caller.tenant_id, caller.user_id, found.wish, digest_id=found.id)
-    await talk.answer(issue_text(found.wish, since, until, Shown(content=content), talk.say))
+    await talk.answer(issue_text(found.wish, since, until, ShownIssue(content=content), talk.say))
     return None
 
 

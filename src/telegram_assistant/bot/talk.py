@@ -8,18 +8,22 @@ from typing import Protocol
 from uuid import UUID
 
 from aiogram.types import InlineKeyboardMarkup
+from markupsafe import Markup
 
-from telegram_assistant.bot.deliver import Delivery
+from telegram_assistant.bot.alerts import Delivery
+from telegram_assistant.bot.buttons import Go, button, rows
 from telegram_assistant.bot.messenger import Messenger
 from telegram_assistant.bot.words import Say
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
-from telegram_assistant.jobs.digest_desk import Shown as ShownIssue
+from telegram_assistant.jobs.digests import ShownIssue
 from telegram_assistant.jobs.interests import Advisor
 from telegram_assistant.services.bot_link import Codes
 from telegram_assistant.services.bot_state import Expected, Memory
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+
+MENU = (("search", "ask"), ("digest", "trends"), ("channels", "add"), ("recommend", "subscription"))
 
 
 class Digests(Protocol):
@@ -101,3 +105,10 @@ class Talk:
 
     async def expect(self, what: Expected) -> None:
         await self.desk.memory.expect(self.caller.user_id, what)
+
+
+async def welcome(talk: Talk, text: Markup) -> None:
+    """Say something, with the menu under it."""
+    say = talk.say
+    keys = [[button(say.plain(f"button_{name}"), Go(to=name)) for name in row] for row in MENU]
+    await talk.show(text, rows(*keys, [button(say.plain("button_language"), Go(to="language"))]))

@@ -10,11 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from telegram_assistant.backup.archive import ArchiveReader
-from telegram_assistant.backup.manifest import INCLUDED, MEDIA, Manifest
-from telegram_assistant.backup.restoring import check_backup, check_folder, check_room
-from telegram_assistant.backup.restoring import restore as restore_into
-from telegram_assistant.backup.saving import save
+from telegram_assistant.backup.archive import INCLUDED, MEDIA, ArchiveReader, Manifest
+from telegram_assistant.backup.saving import check_backup, check_folder, check_room, save
+from telegram_assistant.backup.saving import restore as restore_into
 from telegram_assistant.cli.session import opened, with_runtime
 from telegram_assistant.config import Settings, load_settings
 from telegram_assistant.log import configure_logging

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from telegram_assistant.config import load_settings
-from telegram_assistant.doctor.finding import Finding, Level, fail
+from telegram_assistant.doctor import Finding, Level, fail
 from telegram_assistant.errors import Fatal
 from telegram_assistant.log import configure_logging
 

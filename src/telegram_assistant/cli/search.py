@@ -22,7 +22,7 @@ from telegram_assistant.domain.query import Note
 from telegram_assistant.domain.results import Hit, Results, Snippet, Sort
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.search.ask import Answered, Asking
-from telegram_assistant.search.meaning import Meaning
+from telegram_assistant.search.planning import Meaning
 from telegram_assistant.search.service import MOST_HITS, Search
 from telegram_assistant.wiring.models import model_budget, models_config, open_vectors
 from telegram_assistant.wiring.runtime import Runtime

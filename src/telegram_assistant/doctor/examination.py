@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from telegram_assistant.config import Settings
-from telegram_assistant.doctor.database import look_at_database
-from telegram_assistant.doctor.encryption import look_at_encryption
-from telegram_assistant.doctor.engines import look_at_graph, look_at_media, look_at_redis, look_at_vectors
-from telegram_assistant.doctor.finding import Finding, fail, warn
+from telegram_assistant.doctor import Finding, fail, warn
 from telegram_assistant.doctor.machine import look_at_machine
-from telegram_assistant.doctor.upkeep import look_at_upkeep
+from telegram_assistant.doctor.servers import (
+    look_at_database,
+    look_at_encryption,
+    look_at_graph,
+    look_at_media,
+    look_at_redis,
+    look_at_upkeep,
+    look_at_vectors,
+)
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.errors import Fatal
 from telegram_assistant.wiring.worker import configured_model

@@ -12,7 +12,7 @@ import httpx
 
 from telegram_assistant.ai.vision.ocr import FOLDERS, WANTED, find_trained_data
 from telegram_assistant.config import Settings
-from telegram_assistant.doctor.finding import Finding, fail, ok, warn
+from telegram_assistant.doctor import Finding, fail, ok, warn
 from telegram_assistant.errors import Fatal
 from telegram_assistant.http.serving import listen
 

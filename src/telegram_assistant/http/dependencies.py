@@ -11,7 +11,7 @@ from telegram_assistant.domain.access import owners_for
 from telegram_assistant.domain.alerting import AlertChannel
 from telegram_assistant.domain.saved_search import SavedSearch
 from telegram_assistant.http.auth import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.search.walking import Walking
+from telegram_assistant.search.graph import Walking
 from telegram_assistant.services.alert_places import AlertDesk
 from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.problems import not_found

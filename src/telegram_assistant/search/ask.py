@@ -1,11 +1,19 @@
-"""A question answered from the posts that a tenant may see, each sentence with its sources."""
+"""A question answered from the posts that a tenant may see, each sentence with its sources.
+
+Sentences of a post that speak to a machine, not to its readers, are left out: no answer is made from them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import tomllib
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import cache
+from importlib.resources import files
 from typing import Protocol
 from uuid import UUID
 
@@ -16,10 +24,9 @@ from telegram_assistant.domain.query import Note, filters_in, without_filters
 from telegram_assistant.domain.results import Hit, Origin, Results, Shown
 from telegram_assistant.domain.results import Passage as Found
 from telegram_assistant.errors import Retry
-from telegram_assistant.language.clean import said, script_of, sentences_of, words_of
+from telegram_assistant.language.clean import said, script_of, sentences_of, visible, words_of
 from telegram_assistant.language.inflection import fold
 from telegram_assistant.language.stopwords import subject_of
-from telegram_assistant.search.steering import steers, without_steering
 
 MOST_POSTS = 12
 LONGEST_PASSAGE = 2_000  # characters
@@ -27,6 +34,8 @@ ECHO = 0.6  # share of the question's words that make another question the same
 SECONDS = 60.0
 MODELS_SHARE = 0.9
 NOT_IN_YOUR_CHANNELS = "not in your channels"
+
+_LISTS = ("machine", "order", "rules")
 
 
 class Finds(Protocol):
@@ -141,3 +150,28 @@ def _numbered(told: Answered, said: Sequence[tuple[str, Sequence[str]]], posts: 
         notes=told.notes,
         without_meaning=told.without_meaning,
     )
+
+
+@cache
+def _steering() -> re.Pattern[str]:
+    found = tomllib.loads(files(__package__).joinpath("steering.toml").read_text("utf-8"))
+    whole = "|".join(found["patterns"])
+    for name in _LISTS:
+        whole = whole.replace(f"{{{name}}}", found[name].replace("\\\n", ""))
+    return re.compile(whole, re.IGNORECASE | re.DOTALL)
+
+
+def steers(sentence: str) -> bool:
+    """Whether it is said to whoever makes answers. Letters of other widths and hidden ones do not help it."""
+    return bool(_steering().search(unicodedata.normalize("NFKC", visible(sentence))))
+
+
+def without_steering(text: str) -> str:
+    """The text with the sentences that are for its readers."""
+    sentences = sentences_of(visible(text))
+    bad = {at for at, one in enumerate(sentences) if steers(one)}
+    # An order that is cut in two shows only in both halves together.
+    for at in range(1, len(sentences)):
+        if not bad & {at - 1, at} and steers(f"{sentences[at - 1]}\n{sentences[at]}"):
+            bad |= {at - 1, at}
+    return "\n".join(one for at, one in enumerate(sentences) if at not in bad)

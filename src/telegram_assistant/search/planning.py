@@ -1,16 +1,24 @@
-"""A query of a tenant made ready for the full-text index: in which of its channels, by which words."""
+"""A query of a tenant made ready for the indexes: in which of its channels, by which words, and near which vector."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import UUID
 
-from telegram_assistant.domain.query import Note, Query, Trouble
+from telegram_assistant.ai.spend import paid_by
+from telegram_assistant.domain.models import Embedder
+from telegram_assistant.domain.query import Mark, Note, Query, Trouble
+from telegram_assistant.errors import Retry
+from telegram_assistant.index.vectors import Found, Model, Vectors, Where
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.plan import Counts, Plan, keys_of, make_plan
+
+NEAREST = 200
+NO_CHANNEL = 0  # Telegram numbers from 1
+PATIENCE = 5.0  # seconds; then a search goes by words alone
 
 
 class Counted(Protocol):
@@ -65,3 +73,75 @@ class Planner:
         # Morphology in a thread: the first word of all loads the dictionary.
         keys = await asyncio.to_thread(keys_of, query, self._lexicon)
         return await self._documents.counts(sorted(keys))
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Both halves of it. Whoever has no vector index at hand has no Meaning."""
+
+    vectors: Vectors
+    embedder: Embedder
+    nearest: int = NEAREST
+    patience: float = PATIENCE
+
+    async def near_text(self, owners: Sequence[UUID], words: str, where: Where) -> dict[UUID, float]:
+        """`owners`: the one who asks comes last. Raises Retry when a model or an index is away, or too slow."""
+        try:
+            async with asyncio.timeout(self.patience):
+                filled = await self._filled(owners)
+                if not filled or not words:
+                    return {}
+                with paid_by([owners[-1]], purpose="search"):
+                    embedded = await self.embedder.embed([words])
+                return await self._near(filled, embedded.vectors[0], where)
+        except TimeoutError as exc:
+            raise Retry("the embedding model has too much to do") from exc
+
+    async def near_post(self, owners: Sequence[UUID], owner: UUID, post_id: UUID, where: Where) -> dict[UUID, float]:
+        """Empty where the post has no vector (yet)."""
+        vector = await self.vectors.vector(owner, post_id)
+        if vector is None:
+            return {}
+        return await self._near(await self._filled(owners), vector, replace(where, not_posts=[post_id]))
+
+    async def _filled(self, owners: Sequence[UUID]) -> list[UUID]:
+        """Those that have vectors of our model; others cannot be compared."""
+        model = Model(str(self.embedder.identity), self.embedder.size)
+        current = {owner: await self.vectors.current(owner) for owner in owners}
+        if any(found not in (None, model) for found in current.values()):
+            raise Retry("the posts are being embedded anew, by another model")
+        return [owner for owner, found in current.items() if found is not None]
+
+    async def _near(self, owners: Sequence[UUID], vector: Sequence[float], where: Where) -> dict[UUID, float]:
+        if not (where.channels or where.not_channels):  # to the index that would mean all of them
+            return {}
+        found: list[Found] = []
+        for owner in owners:
+            found += await self.vectors.search(owner, vector, limit=self.nearest, where=where)
+        found.sort(key=lambda one: -one.score)
+        return {one.post_id: one.score for one in found[: self.nearest]}
+
+
+def but_not(where: Where, hidden: Sequence[int]) -> Where:
+    """The same by what is left out: a long list of channels costs the index more than the search itself."""
+    return replace(where, channels=(), not_channels=(NO_CHANNEL, *hidden))
+
+
+def where_of(query: Query, channels: Sequence[int]) -> Where:
+    """The filters that the vector index knows; the others are checked afterwards."""
+    only, without = query.only, query.without
+
+    def marked(mark: Mark) -> bool | None:
+        return True if mark in only.marks else False if mark in without.marks else None
+
+    return Where(
+        channels=channels,
+        tags=only.tags,
+        topics=only.topics,
+        languages=only.languages,
+        has=only.has,
+        since=query.since,
+        before=query.before,
+        forwarded=marked(Mark.FORWARDED),
+        edited=marked(Mark.EDITED),
+    )

@@ -1,4 +1,4 @@
-"""Which of the candidates come first: by words, by meaning, and by both.
+"""Which of the candidates come first: by words, by meaning, and by both; and which of them tell the same story.
 
 By words: what the words of the query that a post has are worth, more for those that stand in it often, less the longer
 it is (BM25 in its form and, measured, in its results). By both: decision 0012 says why it is reckoned so.
@@ -7,13 +7,14 @@ it is (BM25 in its form and, measured, in its results). By both: decision 0012 s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import msgspec
 
 from telegram_assistant.language.documents import Candidate
+from telegram_assistant.language.signatures import bands, same_story
 
 WORDS_WEIGH = 6.0  # times as much as meaning, where a post has all words of the query
 LOOKED_AT = 10  # best posts by words
@@ -103,3 +104,44 @@ def _trust(scores: Sequence[ByWords]) -> float:
     """
     best = sorted(scores, key=lambda one: -one.score)[:LOOKED_AT]
     return max((one.share for one in best), default=0.0) ** 2
+
+
+@dataclass
+class Story:
+    """The best candidate, and the others that belong to it."""
+
+    best: Ranked
+    others: list[Candidate] = field(default_factory=list)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        return [self.best.candidate, *self.others]
+
+
+def fold_stories(ranked: Iterable[Ranked]) -> list[Story]:
+    """In their order, each story where its best candidate stands."""
+    stories: list[Story] = []
+    albums: dict[UUID, Story] = {}
+    told: dict[bytes, Story] = {}
+    for one in ranked:
+        candidate = one.candidate
+        story = albums.get(candidate.album_id) if candidate.album_id else None
+        story = story or _told_before(candidate, told)
+        if story is None:
+            story = Story(one)
+            stories.append(story)
+        else:
+            story.others.append(candidate)
+        if candidate.album_id:
+            albums.setdefault(candidate.album_id, story)
+        for band in bands(candidate.signature):
+            told.setdefault(band, story)
+    return stories
+
+
+def _told_before(candidate: Candidate, told: dict[bytes, Story]) -> Story | None:
+    near = {id(story): story for band in bands(candidate.signature) if (story := told.get(band))}
+    for story in near.values():
+        if any(same_story(candidate, one) for one in story.candidates[:3]):
+            return story
+    return None

@@ -1,29 +1,31 @@
-"""Search for whoever asks: the command, the API, the page and the bot all come here."""
+"""Search, for command, API, pages and bot. A page ends in a cursor that stays right when posts come and go."""
 
 from __future__ import annotations
 
 import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
 
+import msgspec
+
 from telegram_assistant.domain.query import Query, parse_query
 from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
-from telegram_assistant.errors import Retry
+from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.vectors import Where
 from telegram_assistant.language.documents import Candidate
 from telegram_assistant.language.lexemes import Lexicon, any_of, quoted
 from telegram_assistant.language.plan import Counts, Either, Plan
 from telegram_assistant.language.signatures import band_keys, same_story
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.meaning import Meaning, but_not, where_of
-from telegram_assistant.search.paging import Cursor, digest_of, read_cursor
-from telegram_assistant.search.planning import Planner
-from telegram_assistant.search.ranking import Ranked, Scale, order, rank, scale_of
+from telegram_assistant.search.planning import Meaning, Planner, but_not, where_of
+from telegram_assistant.search.ranking import Ranked, Scale, Story, fold_stories, order, rank, scale_of
 from telegram_assistant.search.snippets import Marker, snippet
-from telegram_assistant.search.stories import Story, fold
 
 WINDOW = 1_000  # candidates that are ranked
 MOST_HITS = 100
@@ -31,6 +33,8 @@ MOST_TELLERS = 50
 MOST_FACETS = 20
 MANY_CHANNELS = 50
 LATER = 2  # times as many near ones on later pages
+LONGEST = 1_500
+WRONG = "this cursor is not one of this search: begin without it"
 
 log = get_logger(__name__)
 
@@ -158,7 +162,7 @@ class Search:
         own = next((one for one in known if one.post_id == post_id), None)
         others = [one for one in known if own is None or not _belong_together(one, own)]
         marker = Marker.of(Query(), self._lexicon)
-        return await self._hits(tenant_id, fold(rank(others, (), near))[:limit], plan, marker)
+        return await self._hits(tenant_id, fold_stories(rank(others, (), near))[:limit], plan, marker)
 
     async def _newest(self, plan: Plan, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> _Found:
         """Posts with all words, or without any, in the order of time."""
@@ -167,7 +171,7 @@ class Search:
         plan = replace(plan, ways=plan.ways[:1])
         candidates = await self._documents.newest(plan, limit=WINDOW, after=after, as_of=as_of)
         end = (candidates[-1].posted_at, candidates[-1].post_id) if len(candidates) == WINDOW else None
-        return _Found(fold(_in_time(candidate) for candidate in candidates), end)
+        return _Found(fold_stories(_in_time(candidate) for candidate in candidates), end)
 
     async def _best(
         self, tenant_id: UUID, query: Query, plan: Plan, as_of: datetime | None, scale: Scale | None
@@ -187,7 +191,7 @@ class Search:
         fits = {one.post_id for one in found}
         near = {post_id: score for post_id, score in meaning.items() if post_id in fits}
         scale = scale or scale_of(found, worths, near)
-        return _Found(fold(rank(found, worths, near, scale)), scale=scale, without_meaning=why)
+        return _Found(fold_stories(rank(found, worths, near, scale)), scale=scale, without_meaning=why)
 
     async def _near(
         self, tenant_id: UUID, query: Query, plan: Plan, scale: Scale | None
@@ -292,3 +296,45 @@ def _tellers(story: Story, others: Sequence[Candidate], shown: dict[UUID, Shown]
     posts = [shown[post_id] for post_id in told]
     tellers = [Teller(one.post_id, one.channel_id, one.channel_title, one.posted_at, one.url) for one in posts]
     return tuple(tellers) if len(tellers) > 1 else ()
+
+
+FIRST_YEAR, LAST_YEAR = 1970, 9000
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True):
+    """The last story shown, by what they are ordered by; what was indexed since the first page is not looked at.
+
+    `base` is where the window of candidates begins: the newest ones are looked through window by window.
+    """
+
+    asked: str  # of what query and order
+    as_of: datetime
+    last: tuple[float, float, UUID] | None = None
+    base: tuple[datetime, UUID] | None = None
+    scale: Scale | None = None  # of the scores on the first page
+
+    def __str__(self) -> str:
+        """As it goes out, and comes back."""
+        return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
+def read_cursor(text: str, asked: str) -> Cursor:
+    """Raises Reject for one that was made up, or made by another search."""
+    try:
+        cursor = msgspec.json.decode(urlsafe_b64decode(text[:LONGEST] + "=" * (-len(text) % 4)), type=Cursor)
+    except (msgspec.DecodeError, Error, ValueError) as exc:
+        raise Reject(WRONG) from exc
+    moments = [cursor.as_of] if cursor.base is None else [cursor.as_of, cursor.base[0]]
+    if cursor.asked != asked or not all(map(_sensible, moments)):
+        raise Reject(WRONG)
+    return cursor
+
+
+def _sensible(moment: datetime) -> bool:
+    """A moment that can be reckoned with in any zone."""
+    return moment.tzinfo is not None and FIRST_YEAR <= moment.year <= LAST_YEAR
+
+
+def digest_of(*parts: object) -> str:
+    """What a cursor belongs to."""
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=9).hexdigest()

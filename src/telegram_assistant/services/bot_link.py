@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from redis.asyncio import Redis
 
-from telegram_assistant.access.tokens import digest
+from telegram_assistant.access.credentials import digest
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.services.bot_state import Memory

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.digests import Digest, Issue, Wish, next_after
-from telegram_assistant.jobs.digest_feed import feed_path
+from telegram_assistant.jobs.digest_formats import feed_path
 from telegram_assistant.services.problems import Problem, not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests

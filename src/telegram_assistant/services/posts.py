@@ -6,7 +6,7 @@ from uuid import UUID
 
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.errors import Retry
-from telegram_assistant.search.neighbours import Around, Neighbourhood
+from telegram_assistant.search.graph import Around, Neighbourhood
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.post_views import PostView, PostViews

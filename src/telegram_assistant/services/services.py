@@ -15,7 +15,7 @@ from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.config import Settings
 from telegram_assistant.health import Health
 from telegram_assistant.index.graph import Graph
-from telegram_assistant.jobs.digest_desk import DigestDesk
+from telegram_assistant.jobs.digests import DigestDesk
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search
 from telegram_assistant.services.alert_places import Outlets

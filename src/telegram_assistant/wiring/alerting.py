@@ -10,8 +10,7 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant import __version__
-from telegram_assistant.alerting.delivering import LOCK_TTL, Alerting
-from telegram_assistant.alerting.messages import Words
+from telegram_assistant.alerting.delivering import LOCK_TTL, Alerting, Words
 from telegram_assistant.alerting.places import Places
 from telegram_assistant.alerting.watching import Watch
 from telegram_assistant.config import Settings

@@ -17,13 +17,12 @@ from telegram_assistant.http.serving import serve
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.jobs import EMERGING, INTERESTS, STORAGE_USAGE, TRENDS, Work
-from telegram_assistant.jobs.digest_delivery import Delivery
-from telegram_assistant.jobs.digest_desk import open_desk
+from telegram_assistant.jobs.digests import Delivery, open_desk
 from telegram_assistant.jobs.interests import Advisor, sync_interests
 from telegram_assistant.jobs.storage import measure, report
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends
 from telegram_assistant.search.ask import Asking
-from telegram_assistant.search.meaning import Meaning
+from telegram_assistant.search.planning import Meaning
 from telegram_assistant.services.alert_places import Outlets
 from telegram_assistant.services.live import make_feed
 from telegram_assistant.services.media_links import Thumbnails
@@ -147,7 +146,7 @@ def _deliveries(runtime: Runtime, services: Services) -> list[Delivery]:
     """Ways for digests besides e-mail."""
     if runtime.settings.telegram_bot_token is None:
         return []
-    from telegram_assistant.bot.deliver import BotWay  # noqa: PLC0415 - its library takes seconds to load
+    from telegram_assistant.bot.alerts import BotWay  # noqa: PLC0415 - its library takes seconds to load
     from telegram_assistant.wiring.bot import open_delivery  # noqa: PLC0415 - see above
 
     delivery = open_delivery(services)

@@ -9,15 +9,13 @@ from aiogram import Bot
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import BotCommand
 
-from telegram_assistant.bot.alerts import BotAlerts
-from telegram_assistant.bot.deliver import Delivery
+from telegram_assistant.bot.alerts import BotAlerts, Delivery
 from telegram_assistant.bot.dialogue import Dialogue
 from telegram_assistant.bot.entry import COMMANDS
-from telegram_assistant.bot.fetching import ALLOWED, Fetching, introduce
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.bot.talk import Desk, DigestShelf
+from telegram_assistant.bot.updates import ALLOWED, LOCK_TTL, Fetching, Working, introduce
 from telegram_assistant.bot.words import Say
-from telegram_assistant.bot.working import LOCK_TTL, Working
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.config import Settings
 from telegram_assistant.errors import Fatal, Retry

@@ -9,9 +9,8 @@ from telegram_assistant.config import Settings
 from telegram_assistant.domain.digests import Issue
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs import DIGESTS, Work, plans
-from telegram_assistant.jobs.digest_delivery import Delivery
-from telegram_assistant.jobs.digest_mail import Mail, MailServer
-from telegram_assistant.jobs.digests import DigestJob
+from telegram_assistant.jobs.digest_formats import Mail, MailServer
+from telegram_assistant.jobs.digests import Delivery, DigestJob
 from telegram_assistant.jobs.runner import LOCK_TTL, Jobs
 from telegram_assistant.names import JOBS_LOCK
 from telegram_assistant.services.services import Services

@@ -15,8 +15,7 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import ALERTS_LOCK
 from telegram_assistant.search.alerts import LOCK_TTL, Alerts
-from telegram_assistant.search.meaning import Meaning
-from telegram_assistant.search.planning import Planner
+from telegram_assistant.search.planning import Meaning, Planner
 from telegram_assistant.search.service import Search
 from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts

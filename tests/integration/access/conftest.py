@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.access.passwords import Passwords
+from telegram_assistant.access.credentials import Passwords
 from telegram_assistant.access.people import system_caller
 from telegram_assistant.access.service import Access
 from telegram_assistant.domain.access import Caller, Role

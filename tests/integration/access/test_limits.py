@@ -9,8 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.access.limits import Limits
-from telegram_assistant.access.service import Access
+from telegram_assistant.access.service import Access, Limits
 from telegram_assistant.names import rate_limit
 from telegram_assistant.stores.redis import open_redis
 

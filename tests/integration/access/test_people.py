@@ -14,9 +14,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.access.credentials import new_key
 from telegram_assistant.access.people import MOST_KEYS
 from telegram_assistant.access.service import Access
-from telegram_assistant.access.tokens import new_key
 from telegram_assistant.domain.access import Role, Via
 from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.database import as_tenant

@@ -8,9 +8,8 @@ import pytest
 from argon2 import PasswordHasher
 from redis.asyncio import Redis
 
-from telegram_assistant.access.passwords import Passwords
+from telegram_assistant.access.credentials import Passwords, digest, new_token
 from telegram_assistant.access.service import PER_ADDRESS, PER_LOGIN, WRONG, Access
-from telegram_assistant.access.tokens import digest, new_token
 from telegram_assistant.domain.access import SYSTEM_TENANT, Role, Via
 from telegram_assistant.errors import Reject, Retry
 

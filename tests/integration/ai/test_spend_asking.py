@@ -17,7 +17,7 @@ from telegram_assistant.domain.models import Identity
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.search.ask import Asking
-from telegram_assistant.search.meaning import Meaning
+from telegram_assistant.search.planning import Meaning
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage, Used
 from telegram_assistant.wiring.runtime import utc_now

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from telegram_assistant.access.tokens import new_key
+from telegram_assistant.access.credentials import new_key
 from tests.integration.search.archive import Archive
 
 Town = Any  # of conftest.py, which cannot be imported

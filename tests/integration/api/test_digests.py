@@ -12,8 +12,7 @@ import httpx
 import pytest
 
 from telegram_assistant.domain.digests import MOST_DIGESTS
-from telegram_assistant.jobs.digest_desk import open_desk
-from telegram_assistant.jobs.digests import DigestJob
+from telegram_assistant.jobs.digests import DigestJob, open_desk
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from tests.integration.search.archive import POSTED
 

@@ -12,8 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.bot.alerts import PER_HOUR, BotAlerts
-from telegram_assistant.bot.deliver import Delivery
+from telegram_assistant.bot.alerts import PER_HOUR, BotAlerts, Delivery
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.errors import Retry
 from telegram_assistant.services import bot_keys as keys

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.bot.deliver import AlertMessage, Delivery, Outcome
+from telegram_assistant.bot.alerts import AlertMessage, Delivery, Outcome
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Fatal, Retry

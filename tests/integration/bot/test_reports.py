@@ -8,10 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.bot.deliver import BotWay
+from telegram_assistant.bot.alerts import BotWay
 from telegram_assistant.domain.digests import Digest, Language, Schedule, Way, Wish
-from telegram_assistant.jobs.digest_desk import open_desk
-from telegram_assistant.jobs.digests import DigestJob
+from telegram_assistant.jobs.digests import DigestJob, open_desk
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests

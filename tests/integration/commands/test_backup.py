@@ -21,7 +21,7 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.backup.archive import ArchiveReader
-from telegram_assistant.backup.restoring import restore
+from telegram_assistant.backup.saving import restore
 from telegram_assistant.cli.session import opened
 from telegram_assistant.config import Settings
 from telegram_assistant.progress import Steps

@@ -15,10 +15,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.config import Settings
-from telegram_assistant.doctor.database import look_at_database
-from telegram_assistant.doctor.engines import GENERATIONS, model_of_folder, owner
-from telegram_assistant.doctor.finding import Level
+from telegram_assistant.doctor import Level
 from telegram_assistant.doctor.machine import disk, port, trained_data
+from telegram_assistant.doctor.servers import GENERATIONS, look_at_database, model_of_folder, owner
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.embedded.folder import DataFolder, FolderLock
 from telegram_assistant.embedded.process import free_port

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.domain.digests import Content, Digest, Issue, Schedule, Wish, next_after
-from telegram_assistant.jobs.digest_delivery import Delivery
-from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
-from telegram_assistant.jobs.digests import DigestJob, Limits
+from telegram_assistant.jobs.digests import Delivery, DigestDesk, DigestJob, Limits, open_desk
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests

@@ -14,9 +14,8 @@ from telegram_assistant.ai.spend import payers_now
 from telegram_assistant.domain.digests import MOST_TOPICS, Content, Language, Wish, tidy
 from telegram_assistant.domain.models import Answer, Identity, Passage, Sentence, Usage
 from telegram_assistant.errors import Retry
-from telegram_assistant.jobs.digest_desk import DigestDesk, open_desk
 from telegram_assistant.jobs.digest_writing import Evidence
-from telegram_assistant.jobs.digests import LEASE, Limits
+from telegram_assistant.jobs.digests import LEASE, DigestDesk, Limits, open_desk
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.services.services import Services

@@ -11,8 +11,8 @@ import pytest
 
 from telegram_assistant.domain.digests import MOST_STORIES, Wish
 from telegram_assistant.domain.post import post_id
-from telegram_assistant.jobs.digest_desk import DigestDesk
 from telegram_assistant.jobs.digest_writing import Evidence
+from telegram_assistant.jobs.digests import DigestDesk
 from telegram_assistant.language.inflection import Inflection
 from telegram_simulator.generate import demo_world
 from telegram_simulator.model import Message

@@ -15,7 +15,7 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from telegram_assistant.domain.digests import Language, Way
-from telegram_assistant.jobs.digest_mail import Mail, MailServer
+from telegram_assistant.jobs.digest_formats import Mail, MailServer
 from telegram_assistant.jobs.digests import SEND_ATTEMPTS, Limits
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.config import Settings
-from telegram_assistant.jobs.digest_mail import MailServer
+from telegram_assistant.jobs.digest_formats import MailServer
 from tests.integration.jobs.test_digest_mail import Postbox, asked, sending, serving
 from tests.integration.tls.authority import make_trust
 

@@ -24,8 +24,8 @@ from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import NOT_IN_YOUR_CHANNELS, Asking
-from telegram_assistant.search.meaning import Meaning
-from telegram_assistant.search.neighbours import Neighbourhood
+from telegram_assistant.search.graph import Neighbourhood
+from telegram_assistant.search.planning import Meaning
 from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts

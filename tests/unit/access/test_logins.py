@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.access.logins import parse_email, parse_login, parse_name, parse_tenant
+from telegram_assistant.access.credentials import parse_email, parse_login, parse_name, parse_tenant
 from telegram_assistant.errors import Reject
 
 pytestmark = pytest.mark.unit

@@ -8,7 +8,7 @@ import pytest
 from argon2 import PasswordHasher
 from argon2.profiles import CHEAPEST
 
-from telegram_assistant.access.passwords import LONGEST, Passwords
+from telegram_assistant.access.credentials import LONGEST_PASSWORD, Passwords
 from telegram_assistant.errors import Reject
 
 pytestmark = pytest.mark.unit
@@ -67,7 +67,7 @@ async def test_a_hash_of_other_parameters_is_made_anew() -> None:
     assert (await passwords.verify("wrong password", old)).new_hash is None
 
 
-@pytest.mark.parametrize("password", ["", "short", "123456789", "x" * (LONGEST + 1), "a" * 20, "ababababab"])
+@pytest.mark.parametrize("password", ["", "short", "123456789", "x" * (LONGEST_PASSWORD + 1), "a" * 20, "ababababab"])
 async def test_poor_passwords_are_refused(password: str) -> None:
     with pytest.raises(Reject, match="password"):
         await Passwords(Counting()).hash(password)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from telegram_assistant.access.tokens import digest, is_token, key_prefix, new_key, new_token, same
+from telegram_assistant.access.credentials import digest, is_token, key_prefix, new_key, new_token, same
 
 pytestmark = pytest.mark.unit
 

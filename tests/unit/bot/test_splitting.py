@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from telegram_assistant.bot.splitting import LONGEST, MOST_TAGS, plain, split_html, units
+from telegram_assistant.bot.messenger import LONGEST, MOST_TAGS, plain, split_html, units
 
 pytestmark = pytest.mark.unit
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from telegram_assistant.language.documents import Candidate
 from telegram_assistant.language.signatures import signature
-from telegram_assistant.search.ranking import Ranked, rank, scale_of, score_words
-from telegram_assistant.search.stories import fold
+from telegram_assistant.search.ranking import Ranked, fold_stories, rank, scale_of, score_words
 
 pytestmark = pytest.mark.unit
 
@@ -98,7 +97,7 @@ def ranked(*found: Candidate) -> list[Ranked]:
 
 def test_an_album_is_one_story() -> None:
     album = UUID(int=77)
-    stories = fold(ranked(candidate(1, album_id=album), candidate(2), candidate(3, album_id=album)))
+    stories = fold_stories(ranked(candidate(1, album_id=album), candidate(2), candidate(3, album_id=album)))
     assert [[one.post_id.int for one in story.candidates] for story in stories] == [[1, 3], [2]]
 
 
@@ -112,4 +111,4 @@ def test_posts_that_tell_the_same_are_one_story() -> None:
         candidate(4, signature=b""),
         candidate(5, signature=b""),
     )
-    assert [[one.post_id.int for one in story.candidates] for story in fold(found)] == [[1, 3], [2], [4], [5]]
+    assert [[one.post_id.int for one in story.candidates] for story in fold_stories(found)] == [[1, 3], [2], [4], [5]]

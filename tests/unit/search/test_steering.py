@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from telegram_assistant.search.steering import steers, without_steering
+from telegram_assistant.search.ask import steers, without_steering
 
 pytestmark = pytest.mark.unit
 

@@ -9,8 +9,8 @@ import certifi
 import pytest
 
 from telegram_assistant.config import Settings
-from telegram_assistant.doctor.encryption import look_at_encryption
-from telegram_assistant.doctor.finding import Level
+from telegram_assistant.doctor import Level
+from telegram_assistant.doctor.servers import look_at_encryption
 from telegram_assistant.stores.postgres.address import parse_address, tls_of
 
 pytestmark = pytest.mark.unit

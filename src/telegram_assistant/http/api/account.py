@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from telegram_assistant.access.logins import LONGEST as LONGEST_LOGIN
+from telegram_assistant.access.credentials import LONGEST_NAME
 from telegram_assistant.access.people import Invitation
 from telegram_assistant.domain.access import Caller, Role, Via
 from telegram_assistant.errors import Reject
@@ -113,7 +113,7 @@ class NewKeyWish(BaseModel):
 
     model_config = _example(name="nightly export", role="member", expires_in_days=90)
 
-    name: str = Field(min_length=1, max_length=LONGEST_LOGIN)
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
     role: PersonRole = Field("member", description="Not more than your own.")
     expires_in_days: int | None = Field(
         None,
@@ -170,7 +170,7 @@ class NewUserWish(BaseModel):
 
     model_config = _example(name="Anna Petrova", role="member", email="anna@example.org")
 
-    name: str = Field(min_length=1, max_length=LONGEST_LOGIN)
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
     role: PersonRole = "member"
     email: str | None = Field(None, max_length=320)
 

@@ -23,7 +23,7 @@ from telegram_assistant.http.cursor import LONGEST, read_place, write_place
 from telegram_assistant.http.dependencies import DigestDep
 from telegram_assistant.http.digest_form import DIGEST_EXAMPLE, DigestIn
 from telegram_assistant.http.etag import etagged
-from telegram_assistant.jobs.digest_desk import Shown
+from telegram_assistant.jobs.digests import ShownIssue
 from telegram_assistant.stores.postgres.digests import Sending
 
 DIGEST = "2f1acc6c-3a4e-4b8e-9d41-8b8f3c5f0a10"
@@ -205,7 +205,7 @@ class IssueOut(ContentOut):
     deliveries: list[SendingOut]
 
     @classmethod
-    def of(cls, issue: Issue, shown: Shown, sendings: list[Sending]) -> IssueOut:
+    def of(cls, issue: Issue, shown: ShownIssue, sendings: list[Sending]) -> IssueOut:
         return cls(
             id=issue.id,
             digest_id=issue.digest_id,

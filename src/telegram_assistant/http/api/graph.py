@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from telegram_assistant.http.api.search import FoundPostOut
 from telegram_assistant.http.auth import CallerDep
 from telegram_assistant.http.dependencies import WalkingDep
-from telegram_assistant.search.walking import Node, NodeKind, Place
+from telegram_assistant.search.graph import Node, NodeKind, Place
 from telegram_assistant.services.problems import not_found
 
 router = APIRouter(prefix="/graph", tags=["graph"])

@@ -16,7 +16,7 @@ from telegram_assistant.http.cursor import FIRST, LAST, read_post, write_place
 from telegram_assistant.http.cursor import LONGEST as LONGEST_CURSOR
 from telegram_assistant.http.etag import etagged
 from telegram_assistant.http.parameters import PostId
-from telegram_assistant.search.neighbours import Around
+from telegram_assistant.search.graph import Around
 from telegram_assistant.services.media_links import MediaLinks
 from telegram_assistant.services.posts import around_of, view_of
 from telegram_assistant.services.problems import not_found

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from telegram_assistant.access.logins import BAD_EMAIL
+from telegram_assistant.access.credentials import BAD_EMAIL
 from telegram_assistant.access.people import DISABLED, EMAIL_TAKEN, LAST_ADMIN, TOO_MANY_KEYS, Invitation
 from telegram_assistant.domain.access import Caller, Role
 from telegram_assistant.errors import Reject

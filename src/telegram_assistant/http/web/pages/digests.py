@@ -18,16 +18,17 @@ from telegram_assistant.http.cursor import LONGEST, read_place, write_place
 from telegram_assistant.http.dependencies import DigestDep
 from telegram_assistant.http.digest_form import DigestIn
 from telegram_assistant.http.web.page import ZONE, fragment, language_of, page
-from telegram_assistant.jobs.digest_desk import Shown
-from telegram_assistant.jobs.digest_feed import make_feed, opens
-from telegram_assistant.jobs.digest_words import (
+from telegram_assistant.jobs.digest_formats import (
     correction_words,
     coverage_lines,
+    make_feed,
+    opens,
     period_words,
     says,
     schedule_words,
     zone_of,
 )
+from telegram_assistant.jobs.digests import ShownIssue
 from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.problems import Problem, not_found
@@ -165,7 +166,7 @@ async def preview(request: Request, room: DigestDep, form: WishFormDep) -> HTMLR
         caller=caller,
         problem="",
         period=period_words(since, until, zone_of(wish.schedule), language_of(request)),
-        **_told(request, wish, Shown(content=content)),
+        **_told(request, wish, ShownIssue(content=content)),
     )
 
 
@@ -304,7 +305,7 @@ def _period(request: Request, digest: Digest, issue: Issue) -> str:
     return period_words(issue.since, issue.until, zone_of(digest.wish.schedule), language_of(request))
 
 
-def _told(request: Request, wish: Wish, shown: Shown) -> dict[str, Any]:
+def _told(request: Request, wish: Wish, shown: ShownIssue) -> dict[str, Any]:
     """What the template of an issue needs."""
     language, zone = language_of(request), zone_of(wish.schedule)
     t = says(language)

@@ -16,7 +16,7 @@ from telegram_assistant.http.web.charts import Ray, graph_picture
 from telegram_assistant.http.web.page import language_of, link, page
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.language.taxonomy import topic_title
-from telegram_assistant.search.walking import Node, NodeKind, Place
+from telegram_assistant.search.graph import Node, NodeKind, Place
 from telegram_assistant.services.problems import not_found
 
 # So many of each kind are in the picture; all of them stand below it.

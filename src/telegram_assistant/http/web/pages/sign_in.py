@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from telegram_assistant.access.logins import BAD_LOGIN
-from telegram_assistant.access.passwords import TOO_EASY, TOO_LONG, TOO_SHORT
+from telegram_assistant.access.credentials import BAD_LOGIN, TOO_EASY, TOO_LONG, TOO_SHORT
 from telegram_assistant.access.service import NO_LOGIN, SPENT, TAKEN, WRONG
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.http.auth import COOKIE, ServicesDep, address_of, get_caller

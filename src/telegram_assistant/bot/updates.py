@@ -1,4 +1,7 @@
-"""Answering: one process at a time holds the bot, many people are answered at once, each in the order they wrote."""
+"""Updates of the bot: long polling puts them into the inbox (webhooks: http/api/routes/bot.py), and they are answered.
+
+One process at a time answers. Many people are answered at once, each in the order in which they wrote.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,31 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from aiogram import Bot
+from aiogram.exceptions import (
+    TelegramAPIError,
+    TelegramConflictError,
+    TelegramNotFound,
+    TelegramUnauthorizedError,
+)
+from aiogram.methods import TelegramMethod
+
 from telegram_assistant.bus.supervisor import Task, heed_stop
-from telegram_assistant.errors import Retry
+from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.log import get_logger
 from telegram_assistant.services.bot_state import Inbox, update_in
 
-AT_ONCE = 16  # updates
+ALLOWED = ["message", "callback_query", "inline_query", "my_chat_member"]
+POLL_SECONDS = 25
+PATIENCE = 15  # seconds beyond that, for the network
+AT_ONCE = 100
+CONFLICT = (
+    "another program asks Telegram for the messages of this bot: stop it, or give this installation a bot of its own"
+    " (TELEGRAM_BOT_TOKEN)"
+)
+WRONG_TOKEN = "Telegram does not know TELEGRAM_BOT_TOKEN: ask @BotFather for the bot's token"  # noqa: S105 - a sentence
+ANSWERS_AT_ONCE = 16  # updates
 LOOK_SECONDS = 2  # that we wait for an update before we look up
 GRACE_SECONDS = 10.0  # for answers that are being written when we are stopped
 LOCK_TTL = 30.0
@@ -21,6 +42,62 @@ LOCK_PAUSE = 5.0
 
 log = get_logger(__name__)
 Answer = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class GetRawUpdates(TelegramMethod[list[dict[str, Any]]]):
+    """As they come: an update that this version of the library cannot read must not keep all others away."""
+
+    __returning__ = list[dict[str, Any]]
+    __api_method__ = "getUpdates"
+
+    offset: int | None = None
+    limit: int = AT_ONCE
+    timeout: int = POLL_SECONDS
+    allowed_updates: list[str] = ALLOWED
+
+
+class Fetching:
+    """While it is this process's turn."""
+
+    def __init__(self, bot: Bot, inbox: Inbox, turn: asyncio.Event, *, poll_seconds: int = POLL_SECONDS) -> None:
+        self._bot = bot
+        self._inbox = inbox
+        self._turn = turn
+        self._poll = poll_seconds
+
+    async def run(self, task: Task) -> None:
+        """The job of a supervised task."""
+        task.ready()
+        confirmed: int | None = None
+        while True:
+            await self._turn.wait()
+            confirmed = await self.once(confirmed)
+            task.progress()
+
+    async def once(self, confirmed: int | None) -> int | None:
+        """Wait for updates and write them down. Comes back: what to confirm with the next call."""
+        request = GetRawUpdates(offset=confirmed, timeout=self._poll)
+        try:
+            updates = await self._bot(request, request_timeout=self._poll + PATIENCE)
+        except TelegramConflictError as exc:
+            raise Retry(CONFLICT) from exc
+        except (TelegramUnauthorizedError, TelegramNotFound) as exc:
+            raise Retry(WRONG_TOKEN) from exc
+        for update in updates:
+            await self._inbox.put(update)
+        # An offset is sent once: after a week without news the numbers begin anew, maybe below it.
+        return max((int(update["update_id"]) for update in updates), default=-1) + 1 or None
+
+
+async def introduce(bot: Bot) -> str:
+    """Who the bot is. Raises Fatal for a token that Telegram does not know, Retry when it does not answer."""
+    try:
+        me = await bot.get_me()
+    except (TelegramUnauthorizedError, TelegramNotFound) as exc:
+        raise Fatal(WRONG_TOKEN) from exc
+    except TelegramAPIError as exc:
+        raise Retry(f"Telegram's Bot API does not answer: {exc}") from exc
+    return me.username or ""
 
 
 class Working:
@@ -32,7 +109,7 @@ class Working:
         self._answer = answer
         self._pause = pause
         self.turn = asyncio.Event()
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(ANSWERS_AT_ONCE)
         self._busy: set[asyncio.Task[None]] = set()
         self._turns: dict[int, tuple[asyncio.Lock, int]] = {}  # of a sender: whose turn, and how many wait
 

@@ -1,4 +1,4 @@
-"""Walking through the graph: a node in the middle, and around it what its posts lead to.
+"""The graph around a node: what its posts lead to, and around a post where it was forwarded and who writes the same.
 
 Which posts hold an entity or a topic is the graph's knowledge; which of them a tenant sees, and so every count, is
 PostgreSQL's (G7).
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
@@ -16,7 +17,6 @@ from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.graph import Graph, Thing
 from telegram_assistant.language.plan import Plan
-from telegram_assistant.search.neighbours import Neighbourhood
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import Shared, VisiblePosts
 
@@ -24,6 +24,7 @@ MOST_POSTS = 1_000  # the newest of a node that are looked at
 EXAMPLES = 5
 LONGEST_NAME = 300
 APART = "the graph is embedded and belongs to another process: set NEO4J_URL, or run tga up"
+MORE = 5  # times as many are asked for: of a shared graph a tenant sees only its channels
 
 
 class NodeKind(StrEnum):
@@ -176,3 +177,45 @@ def _sort(shared: dict[str, list[Shared]], node: Node) -> str:
     if node.kind is not NodeKind.ENTITY:
         return ""
     return next((one.sort for one in shared.get("entity", ()) if one.key == node.key), "")
+
+
+class Posts(Protocol):
+    """What a tenant may see."""
+
+    async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A post that shares names, tags or pages with another."""
+
+    post: Shown
+    shared: tuple[str, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Of one post."""
+
+    near: tuple[Near, ...] = ()
+    forwards: tuple[Shown, ...] = ()  # the same origin, the oldest first
+
+
+class Neighbourhood:
+    """Asks the graph that holds the post, and shows what the tenant may see."""
+
+    def __init__(self, graph: Graph, posts: Posts) -> None:
+        self._graph = graph
+        self._posts = posts
+
+    async def of(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> Around:
+        """Raises Retry when the graph is away."""
+        own = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
+        if own is None:
+            return Around()
+        near = await self._graph.neighbours(own.owner, post_id, limit=limit * MORE)
+        forwards = await self._graph.forwards(own.owner, post_id, limit=limit * MORE)
+        shown = await self._posts.posts(tenant_id, [*(one.post_id for one in near), *forwards])
+        seen = [Near(shown[one.post_id], one.shared, one.score) for one in near if one.post_id in shown]
+        return Around(tuple(seen[:limit]), tuple(shown[one] for one in forwards if one in shown)[:limit])

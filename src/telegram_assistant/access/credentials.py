@@ -1,0 +1,172 @@
+"""Passwords, keys and names: what people sign in with, how it is checked, and how it is kept.
+
+Passwords are hashed by Argon2id, which takes time and memory on purpose: in a thread, and few at once. Keys and tokens
+are shown once and kept only as their SHA-256.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+import string
+from dataclasses import dataclass
+from hashlib import sha256
+
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+
+from telegram_assistant.domain.text import clean_text
+from telegram_assistant.errors import Reject
+
+SHORTEST = 10
+LONGEST_PASSWORD = 1_000
+AT_ONCE = 2  # each takes 64 MB
+TOO_SHORT = f"A password needs at least {SHORTEST} characters: a few words make a good one"
+TOO_LONG = f"A password may have at most {LONGEST_PASSWORD} characters"
+TOO_EASY = "This password is too easy to guess: a few words make a good one"
+SECRET_BYTES = 32  # 43 characters
+PREFIX_CHARS = 8
+LONGEST_NAME = 100
+BAD_LOGIN = "A name to sign in with has 3 to 100 letters and digits, and . _ + - @ between them"
+BAD_EMAIL = "This is no e-mail address"
+
+_ALPHABET = string.ascii_lowercase + string.digits
+_KEY = re.compile(r"tga_([a-z0-9]{8})_[A-Za-z0-9_-]{43}", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_LETTER = r"a-z0-9\u0430-\u044f\u0451"  # English and Russian
+_LOGIN = re.compile(f"[{_LETTER}][{_LETTER}._+@-]{{1,98}}[{_LETTER}]")
+_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,61}[a-z0-9]|[a-z0-9]", re.ASCII)
+_EMAIL = re.compile(r"[^\s@]{1,64}@[^\s@]{1,190}\.[^\s@]{2,60}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a password was right, and its hash anew where the old one was made with other parameters."""
+
+    right: bool
+    new_hash: str | None = None
+
+
+def check_new_password(password: str) -> None:
+    """Raises Reject with what is wrong with it."""
+    if len(password) < SHORTEST:
+        raise Reject(TOO_SHORT)
+    if len(password) > LONGEST_PASSWORD:
+        raise Reject(TOO_LONG)
+    if len(set(password)) < 4:
+        raise Reject(TOO_EASY)
+
+
+class Passwords:
+    """Makes hashes and checks them. A wrong user takes as long as a wrong password."""
+
+    def __init__(self, hasher: PasswordHasher | None = None) -> None:
+        self._hasher = hasher or PasswordHasher()
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._nobodys: str | None = None
+
+    async def hash(self, password: str) -> str:
+        check_new_password(password)
+        async with self._room:
+            return await asyncio.to_thread(self._hasher.hash, _bytes(password))
+
+    async def verify(self, password: str, known: str | None) -> Verdict:
+        """`known` is None where there is no such user: the same work is done all the same."""
+        async with self._room:
+            return await asyncio.to_thread(self._verify, password[: LONGEST_PASSWORD + 1], known)
+
+    def _verify(self, password: str, known: str | None) -> Verdict:
+        if self._nobodys is None:
+            self._nobodys = self._hasher.hash(secrets.token_urlsafe(32))
+        try:
+            self._hasher.verify(known or self._nobodys, _bytes(password))
+        except (Argon2Error, InvalidHashError):
+            return Verdict(right=False)
+        if known is None:
+            return Verdict(right=False)
+        stale = self._hasher.check_needs_rehash(known)
+        return Verdict(right=True, new_hash=self._hasher.hash(_bytes(password)) if stale else None)
+
+
+def _bytes(password: str) -> bytes:
+    """A lone surrogate is no reason to fail; nobody can type one."""
+    return password.encode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """An API key as its owner gets it, once."""
+
+    token: str
+    prefix: str  # to know it by in lists
+
+    @property
+    def sha256(self) -> str:
+        return digest(self.token)
+
+    def __repr__(self) -> str:
+        return f"NewKey({self.prefix})"  # a traceback or a log line must not hold the secret
+
+
+def new_key() -> NewKey:
+    prefix = "".join(secrets.choice(_ALPHABET) for _ in range(PREFIX_CHARS))
+    return NewKey(f"tga_{prefix}_{new_token()}", prefix)
+
+
+def new_token() -> str:
+    """For sessions, one-time links and forms."""
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def key_prefix(token: str) -> str | None:
+    """None: this is no key of ours, and needs no look into the database."""
+    found = _KEY.fullmatch(token)
+    return None if found is None else found[1]
+
+
+def is_token(text: str) -> bool:
+    return _TOKEN.fullmatch(text) is not None
+
+
+def digest(token: str) -> str:
+    """What is stored. The secret is random and long, so it needs no slow hash."""
+    return sha256(token.encode()).hexdigest()
+
+
+def same(one: str, other: str) -> bool:
+    """Compared in a time that says nothing about where they differ."""
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+def parse_login(text: str) -> str:
+    """In lower case; letters, digits and . _ + - @, so that an e-mail address will do."""
+    login = clean_text(text).strip().lower()
+    if not _LOGIN.fullmatch(login):
+        raise Reject(BAD_LOGIN)
+    return login
+
+
+def parse_name(text: str, *, of: str = "A name") -> str:
+    name = " ".join(clean_text(text).split())
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        raise Reject(f"{of} has 1 to {LONGEST_NAME} characters")
+    return name
+
+
+def parse_email(text: str | None) -> str | None:
+    email = clean_text(text or "").strip().lower()
+    if not email:
+        return None
+    if not _EMAIL.fullmatch(email):
+        raise Reject(BAD_EMAIL)
+    return email
+
+
+def parse_tenant(text: str) -> str:
+    """As it stands in commands: lower-case letters, digits and hyphens."""
+    name = text.strip()
+    if not _TENANT.fullmatch(name):
+        raise Reject("A tenant's name has lower-case letters, digits and hyphens, 63 at most: newsroom, team-a")
+    return name
