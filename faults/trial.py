@@ -17,9 +17,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from faults.installation import Installation, Layout
 from faults.state import Losses, index_losses, losses
+from faults.telegram import MANY
 
 EVERY = 1.0  # seconds between two looks
 CALM_LOOKS = 3  # in a row
+LISTENS = 60.0  # seconds after a start, until live updates come
 LATER = 45.0  # seconds beyond its limit that a fault is still watched, to say how late it was noticed
 
 
@@ -173,6 +175,8 @@ async def until_well(lane: Installation, seconds: float) -> tuple[float | None, 
 
 async def ready(lane: Installation) -> None:
     """Wait until faults may be put into it."""
+    if lane.size.channels > MANY:
+        await asyncio.sleep(LISTENS)  # what is posted before is found by visits, and these take a quarter of an hour
     _, wrong = await until_well(lane, lane.size.ready_seconds)
     if wrong:
         raise RuntimeError(f"it was not well before any fault: {'; '.join(wrong)}")
