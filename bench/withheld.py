@@ -19,8 +19,7 @@ from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.audit import Auditor
-from telegram_assistant.ingest.backfill import Backfill
-from telegram_assistant.ingest.holes import HoleFiller
+from telegram_assistant.ingest.backfill import Backfill, HoleFiller
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.silence import SilenceWatch

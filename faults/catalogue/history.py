@@ -13,7 +13,7 @@ import psutil
 
 from faults.installation import Installation
 from faults.trial import Fault, Scope
-from telegram_assistant.ingest.audit_requests import ask_audit
+from telegram_assistant.ingest.audit import ask_audit
 from telegram_simulator.model import Channel, Message
 
 HIGH_IDS = range(10_531, 10_562)

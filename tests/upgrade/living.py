@@ -15,7 +15,7 @@ import httpx
 
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.post import post_id
-from telegram_assistant.stages.search_entry import source_of
+from telegram_assistant.stages.index_entry import source_of
 from telegram_simulator.model import Channel
 from tests.e2e.pipeline.conftest import Town, until
 from tests.pipeline_state import due, on_the_way

@@ -12,8 +12,7 @@ from telegram_assistant.cli.channels import (
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.domain.source import SourceError
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.audit import Auditor, Finding
-from telegram_assistant.ingest.audit_requests import ask_audit
+from telegram_assistant.ingest.audit import Auditor, Finding, ask_audit
 from telegram_assistant.stores.postgres.accounts import processes
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels

@@ -12,8 +12,7 @@ from rich.console import Console
 from telegram_assistant.cli.channels import AsJson, Reference, find
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.explaining import Why, explain_next
-from telegram_assistant.ingest.polling import LEARN_FROM
+from telegram_assistant.ingest.polling import LEARN_FROM, Why, explain_next
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.rhythms import Rhythms
 from telegram_assistant.wiring.runtime import Runtime

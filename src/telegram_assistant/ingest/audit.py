@@ -13,20 +13,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
+from secrets import token_hex
 from typing import Any
+
+import msgspec
+from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import LedgerState, next_ids, stride
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import PAGE_LIMIT, Peer, Source, SourceError
+from telegram_assistant.domain.source import PAGE_LIMIT, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.errors import Skip
+from telegram_assistant.ingest.by_ids import Memory, look_at
 from telegram_assistant.ingest.saver import Saved, Saver
-from telegram_assistant.ingest.second_look import look_at
-from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.ingest.visits import Accounts, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDIT_WAITING, AUDITED_IDS
+from telegram_assistant.names import AUDITS_ASKED, audit_answer
 from telegram_assistant.stores.postgres.audits import Audit, Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 
@@ -36,6 +40,8 @@ TURN = 5  # requests of a full audit in a row
 HOLD = timedelta(minutes=10)  # a turn is over by then, or its process is dead
 AFTER_FAILURE = timedelta(minutes=5)
 IDLE_SECONDS = 2.0
+ASKED_IDLE_SECONDS = 1.0
+ANSWER_SECONDS = 600  # as long an answer is kept for whoever asked
 
 log = get_logger(__name__)
 
@@ -184,3 +190,68 @@ class Auditor:
 
 async def _go_on() -> None:
     """One request: there is no lease to keep."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """An audit that somebody waits for."""
+
+    token: str
+    channel_id: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    finding: Finding | None = None
+    error: str = ""
+
+
+class AuditDesk:
+    """A supervised job."""
+
+    def __init__(self, redis: Redis, channels: Channels, auditor: Auditor) -> None:
+        self._redis = redis
+        self._channels = channels
+        self._auditor = auditor
+
+    async def run(self, task: Task) -> None:
+        task.ready()
+        while True:
+            await self.step()
+            task.progress()
+            await asyncio.sleep(ASKED_IDLE_SECONDS)
+
+    async def step(self) -> None:
+        """One audit. What another process must read is left for it, behind what else is asked for."""
+        waiting = await self._redis.lpop(AUDITS_ASKED)
+        if not isinstance(waiting, str):
+            return
+        asked = msgspec.json.decode(waiting, type=Asked)
+        try:
+            answer = Answer(await self._audit(asked.channel_id))
+        except ReadElsewhere:
+            await self._redis.rpush(AUDITS_ASKED, waiting)
+            return
+        except (SourceError, Skip) as exc:
+            answer = Answer(error=str(exc))
+        await self._redis.set(audit_answer(asked.token), msgspec.json.encode(answer), ex=ANSWER_SECONDS)
+
+    async def _audit(self, channel_id: int) -> Finding:
+        channel = await self._channels.get(channel_id)
+        if channel is None:
+            raise Skip("the channel is not watched any more")
+        return await self._auditor.audit(channel)
+
+
+async def ask_audit(redis: Redis, channel_id: int, *, seconds: float, poll: float) -> Answer | None:
+    """Ask the processes that capture, and wait; None when none of them answered in time."""
+    asked = Asked(token_hex(8), channel_id)
+    waiting = msgspec.json.encode(asked).decode()
+    await redis.rpush(AUDITS_ASKED, waiting)
+    for _ in range(int(seconds / poll)):
+        told = await redis.get(audit_answer(asked.token))
+        if told is not None:
+            return msgspec.json.decode(told, type=Answer)
+        await asyncio.sleep(poll)
+    await redis.lrem(AUDITS_ASKED, 0, waiting)
+    return None

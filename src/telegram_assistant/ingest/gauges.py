@@ -1,16 +1,21 @@
-"""Keeps the gauges about channels true between visits: coverage, unknown ids, ages, and who is there at all."""
+"""Keeps the gauges about channels true between visits, and names channels whose values mean nothing, for health."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 from redis.asyncio import Redis
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.thresholds import MOSCOW, known_zone
 from telegram_assistant.ingest.parser import unfinished_since
+from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import (
     CHANNEL_LABELS,
     CHANNELS,
@@ -30,6 +35,10 @@ EVERY_SECONDS = 5.0
 EVERY_SECONDS_TOGETHER = 60.0  # where there are too many channels to tell of each: one look reads all their rows
 LISTED = 100
 MARKS = 2_000  # that are read in one look; more channels take turns
+AGAIN_SECONDS = 60.0
+SHOWN = 20
+
+log = get_logger(__name__)
 
 
 class Gauges:
@@ -138,3 +147,42 @@ def show(standing: Standing, now: datetime) -> None:
     if standing.last_success_at is not None:
         LAST_SUCCESS.labels(channel_id).set(standing.last_success_at.timestamp())
         WATERMARK_AGE.labels(channel_id).set(_age(standing.last_success_at, now))
+
+
+class OddRows:
+    """Looks at most once a minute."""
+
+    def __init__(self, database: AsyncEngine, *, ticks: Callable[[], float] = monotonic) -> None:
+        self._database = database
+        self._ticks = ticks
+        self._looked_at: float | None = None
+        self._found: list[dict[str, str]] = []
+
+    async def report(self) -> dict[str, Any]:
+        if self._looked_at is None or self._ticks() > self._looked_at + AGAIN_SECONDS:
+            found = await self._look()
+            for one in found:
+                if one not in self._found:
+                    log.warning("odd_row", **one)
+            self._found, self._looked_at = found, self._ticks()
+        return {"status": "ok", "error": None, "odd_rows": self._found}
+
+    async def _look(self) -> list[dict[str, str]]:
+        zones = text("SELECT DISTINCT timezone FROM channels WHERE status <> 'removed'")
+        named = text(
+            "SELECT id, coalesce('@' || username, title) AS shown, timezone FROM channels"
+            " WHERE timezone = ANY(:zones) AND status <> 'removed' ORDER BY id LIMIT :limit"
+        )
+        async with self._database.connect() as connection:
+            odd = [row.timezone for row in await connection.execute(zones) if known_zone(row.timezone) is None]
+            if not odd:
+                return []
+            rows = await connection.execute(named, {"zones": odd, "limit": SHOWN})
+            return [{"channel": row.shown, "trouble": _trouble(row.id, row.timezone)} for row in rows]
+
+
+def _trouble(channel_id: int, zone: str) -> str:
+    return (
+        f"there is no time zone {zone!r}, so {MOSCOW.key} is used for this channel: set another on its page, or with"
+        f" PATCH /api/v1/channels/{channel_id}"
+    )

@@ -11,10 +11,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from telegram_assistant.domain.album import MAX_ITEMS
 from telegram_assistant.domain.ledger import Coverage, page_proves, run_proves
 from telegram_assistant.domain.source import PAGE_LIMIT, Name, Page, Peer, Source
+from telegram_assistant.ingest.by_ids import Memory, remembered
 from telegram_assistant.ingest.saver import Reading
-from telegram_assistant.ingest.unreadable import Memory, remembered
 
 PAGES_TOGETHER = 10
 MOST_UNREADABLE = 5  # that are looked for in one reading: each costs some ten requests, the next reading goes on
@@ -161,3 +162,19 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
         protected=page.name is not None and page.name.protected,
     )
     return Stretch(reading, unreadable=page.unreadable, name=page.name, pts=page.pts)
+
+
+async def between_albums(source: Source, peer: Peer, below: int) -> int:
+    """The highest id not above `below` that has no album with items on both sides of it."""
+    if below == 0:
+        return 0
+    # By a page and not by ids: whether those may be asked for now decides nothing about a first visit.
+    page = await source.page_after(peer, max(0, below - MAX_ITEMS + 1), limit=2 * MAX_ITEMS)
+    groups = {post.message_id: post.grouped_id for post in page.posts if post.grouped_id is not None}
+    while cut := [
+        message_id
+        for message_id, group in groups.items()
+        if message_id <= below and any(other > below and groups[other] == group for other in groups)
+    ]:
+        below = min(cut) - 1
+    return below

@@ -18,13 +18,11 @@ from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import Name, Peer, Source, SourceError
 from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
-from telegram_assistant.ingest.border import between_albums
+from telegram_assistant.ingest.by_ids import Memory, look_at
 from telegram_assistant.ingest.catching_up import CatchingUp, CaughtUp
-from telegram_assistant.ingest.pages import Stretch, read_on
+from telegram_assistant.ingest.pages import Stretch, between_albums, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
-from telegram_assistant.ingest.second_look import look_at
 from telegram_assistant.ingest.statistics import Statistics
-from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import HWM_AGE, INTERARRIVAL, POSTS_DELETED_COUNT, POSTS_EDITED, POSTS_PARSED_COUNT
 from telegram_assistant.names import interarrival_stats, low_watermark, parse_hwm

@@ -17,7 +17,7 @@ from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ReadElsewhere, SourceError, unforeseen
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.budget import Budget
-from telegram_assistant.ingest.identity import shown
+from telegram_assistant.ingest.lock import shown
 from telegram_assistant.ingest.seats import Connection, Opener, Seat, verdict
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ACCOUNTS, ACCOUNTS_HELD

@@ -30,9 +30,8 @@ from telegram_assistant.errors import Retry, Skip
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Model, Point, Vectors
 from telegram_assistant.names import POSTS_INDEXED
-from telegram_assistant.stages.index_entry import Entry, EntryReader
+from telegram_assistant.stages.index_entry import Entry, EntryReader, TextIndex
 from telegram_assistant.stages.picture_words import words
-from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stores.postgres.budgets import Budgets
 
 

@@ -13,8 +13,7 @@ from telegram_assistant.domain.post import LARGEST_ID, Counters, Forward, Post, 
 from telegram_assistant.domain.text import Link, clean_text
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.stages.index_entry import EntryReader
-from telegram_assistant.stages.search_entry import TextIndex
+from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 
 LARGEST_COUNT = 2**31 - 1  # what the tables hold
 

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.log import get_logger
-from telegram_assistant.stages.index_entry import EntryReader
-from telegram_assistant.stages.search_entry import TextIndex
+from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stores.postgres.search import SearchDocuments
 
 EVERY = 15.0  # seconds

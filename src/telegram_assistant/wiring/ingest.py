@@ -16,21 +16,18 @@ from telegram_assistant.domain.modes import ModeOverride
 from telegram_assistant.errors import Fatal
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.accounts import AccountPool
-from telegram_assistant.ingest.audit import Auditor
-from telegram_assistant.ingest.audit_requests import AuditDesk
-from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill
+from telegram_assistant.ingest.audit import AuditDesk, Auditor
+from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill, HoleFiller
 from telegram_assistant.ingest.budget import Budget
+from telegram_assistant.ingest.by_ids import Memory
 from telegram_assistant.ingest.catching_up import CatchingUp
 from telegram_assistant.ingest.clock import ClockWatch
 from telegram_assistant.ingest.comments import CommentReader
-from telegram_assistant.ingest.gauges import Gauges
+from telegram_assistant.ingest.gauges import Gauges, OddRows
 from telegram_assistant.ingest.heartbeat import Heartbeat
-from telegram_assistant.ingest.holes import HoleFiller
-from telegram_assistant.ingest.identity import is_gone, new_identity
 from telegram_assistant.ingest.live import LiveReaders
-from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
-from telegram_assistant.ingest.media_upkeep import MediaUpkeep
-from telegram_assistant.ingest.odd_rows import OddRows
+from telegram_assistant.ingest.lock import is_gone, new_identity
+from telegram_assistant.ingest.media import DownloadRules, MediaProcessor, MediaUpkeep
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.polling import Capacity, Polling, polling_rules, unlimited
 from telegram_assistant.ingest.relay import Relay
@@ -38,7 +35,6 @@ from telegram_assistant.ingest.requests import Fulfilment
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
-from telegram_assistant.ingest.unreadable import Memory
 from telegram_assistant.ingest.visits import LONGEST_POSTPONEMENT, RETRY_DEAD, Visitor, VisitRules
 from telegram_assistant.metrics import CHANNEL_LABELS
 from telegram_assistant.source.telegram import TelegramSource

@@ -59,17 +59,15 @@ from telegram_assistant.names import (
     VISION_ANALYSIS,
 )
 from telegram_assistant.stages import EVENTS, groups
-from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines
-from telegram_assistant.stages.album_summary import AlbumSummaries
+from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
-from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stages.index_upkeep import IndexUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
 from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reconciler import Reconciler
-from telegram_assistant.stages.reembedding import Reembedding
-from telegram_assistant.stages.search_entry import TextIndex
+from telegram_assistant.stages.reindexing import Reembedding
 from telegram_assistant.stages.search_upkeep import SearchUpkeep
 from telegram_assistant.stages.tag_persistence import save_tags
 from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts

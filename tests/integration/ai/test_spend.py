@@ -27,10 +27,9 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_PARSED
-from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stages.indexing import Indexes, index_posts
 from telegram_assistant.stages.picture_words import PictureWords
-from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.tagging import Tagging, tag_posts
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelResults, ModelUsage

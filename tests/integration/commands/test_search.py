@@ -12,9 +12,8 @@ from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.language.documents import make_document
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.index_entry import EntryReader, source_of
 from telegram_assistant.stages.picture_words import PictureWords
-from telegram_assistant.stages.search_entry import source_of
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, post
 

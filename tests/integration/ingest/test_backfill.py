@@ -16,8 +16,7 @@ from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
-from telegram_assistant.ingest.backfill import Backfill
-from telegram_assistant.ingest.holes import HoleFiller
+from telegram_assistant.ingest.backfill import Backfill, HoleFiller
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark

@@ -27,8 +27,7 @@ from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.errors import Retry
-from telegram_assistant.ingest.backfill import Backfill
-from telegram_assistant.ingest.holes import HoleFiller
+from telegram_assistant.ingest.backfill import Backfill, HoleFiller
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.names import POSTS_PARSED, TAGGING, stream

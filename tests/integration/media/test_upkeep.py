@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from telegram_assistant.ingest.media import MediaProcessor
-from telegram_assistant.ingest.media_upkeep import MediaUpkeep
+from telegram_assistant.ingest.media import MediaProcessor, MediaUpkeep
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.media import Evictions

@@ -21,10 +21,9 @@ from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stages.indexing import Indexes
 from telegram_assistant.stages.picture_words import PictureWords
-from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stages.tagging import Tagging
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.database import open_database

@@ -20,8 +20,7 @@ from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed, PostVi
 from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, ALBUMS_PARSED, MEDIA_SETTLED
-from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items, keep_deadlines
-from telegram_assistant.stages.album_summary import AlbumSummaries
+from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.index_entry import ALBUM
 from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stores.redis import open_redis

@@ -17,10 +17,9 @@ from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import POSTS_PARSED
-from telegram_assistant.stages.index_entry import EntryReader
+from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.post_persistence import save_posts
-from telegram_assistant.stages.search_entry import TextIndex
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from tests.integration.stages.desk import CHANNEL, POSTED, SYSTEM, WEATHER, Desk, post

@@ -36,8 +36,7 @@ from telegram_assistant.names import (
     album_state,
 )
 from telegram_assistant.stages import groups, reconciler
-from telegram_assistant.stages.album_assembler import Albums, begin_albums, follow_items
-from telegram_assistant.stages.album_summary import AlbumSummaries
+from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_seen
 from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.reconciler import Reconciler

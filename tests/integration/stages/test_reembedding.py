@@ -15,7 +15,7 @@ from telegram_assistant.domain.models import Embedded, Identity
 from telegram_assistant.errors import Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.stages.indexing import Indexes
-from telegram_assistant.stages.reembedding import Reembedding
+from telegram_assistant.stages.reindexing import Reembedding
 from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -17,7 +17,7 @@ from telegram_assistant.domain.thresholds import GapReport
 from telegram_assistant.http.auth import AdminDep, CallerDep, ServicesDep
 from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.etag import etagged
-from telegram_assistant.ingest.explaining import Explained
+from telegram_assistant.ingest.polling import Explained
 from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, ChannelDesk
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.stores.postgres.watched_channels import Request as ChannelRequest

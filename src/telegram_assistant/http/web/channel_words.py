@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from telegram_assistant.domain.polling import Explanation, Reason
 from telegram_assistant.domain.thresholds import GapReport
-from telegram_assistant.ingest.explaining import Explained, Why
+from telegram_assistant.ingest.polling import Explained, Why
 
 Said: TypeAlias = tuple[str, dict[str, object]]  # a key of the texts, and what stands in it
 Span: TypeAlias = tuple[str, int]  # a key of the texts, and how many of it

@@ -12,7 +12,7 @@ import pytest
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ReadElsewhere, SourceError
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.identity import is_gone, new_identity, shown
+from telegram_assistant.ingest.lock import is_gone, new_identity, shown
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts, processes
 from telegram_assistant.stores.sealed import Sealer
 
