@@ -35,7 +35,7 @@ LAYERS = (
     "config metrics",
     "freshness i18n language progress signals tls",
     "domain",
-    "channel_metrics collector errors log names",
+    "channel_metrics errors garbage log names",
 )
 # Inside a door: pages and API are two ways in, and know only what both stand on.
 DOORS = (
