@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
 from telegram_assistant.http.auth import COOKIE
-from telegram_assistant.jobs.digests import DigestJob, open_desk
+from telegram_assistant.jobs.digests import DigestJob, open_digest_maker
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import POSTED, SPORT
@@ -48,7 +48,7 @@ async def issued(services: Any) -> None:
     job = DigestJob(
         Digests(services.database),
         DigestIssues(services.database),
-        open_desk(services.settings, services.database, services.clock),
+        open_digest_maker(services.settings, services.database, services.clock),
         [],
         clock=lambda: utc_now() + timedelta(days=1),
         page=lambda _: None,

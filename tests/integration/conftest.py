@@ -31,7 +31,7 @@ from telegram_assistant.health import Health
 from telegram_assistant.http.app import make_app
 from telegram_assistant.http.auth import COOKIE
 from telegram_assistant.index.ladybug_graph import LadybugGraph
-from telegram_assistant.jobs.digests import open_desk
+from telegram_assistant.jobs.digests import open_digest_maker
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import Asking
@@ -158,7 +158,7 @@ async def services(database: AsyncEngine, redis: Redis, lexicon: Lexicon, tmp_pa
             asking=Asking(search, models.answerer),
             graph=graph,
             media=MediaStore.open(tmp_path / "media"),
-            digests=open_desk(settings, database, utc_now, lexicon=lexicon),
+            digests=open_digest_maker(settings, database, utc_now, lexicon=lexicon),
         )
 
 

@@ -82,7 +82,7 @@ class DigestJob:
         self,
         digests: Digests,
         issues: DigestIssues,
-        desk: DigestDesk,
+        desk: DigestMaker,
         deliveries: Sequence[Delivery],
         *,
         clock: Callable[[], datetime],
@@ -265,7 +265,7 @@ class ShownIssue:
         return [one for one in self.corrections if one.source in sentence.sources]
 
 
-class DigestDesk:
+class DigestMaker:
     """Makes and shows. `keeps_deleted`: whether words of deleted posts may still be shown."""
 
     def __init__(
@@ -366,7 +366,7 @@ def _without(story: Told, lost: set[int]) -> Told:
     return replace(story, sentences=kept)
 
 
-def open_desk(
+def open_digest_maker(
     settings: Settings,
     database: AsyncEngine,
     clock: Callable[[], datetime],
@@ -375,13 +375,13 @@ def open_desk(
     lexicon: Lexicon | None = None,
     inflection: Inflection | None = None,
     interests: Interests | None = None,
-) -> DigestDesk:
+) -> DigestMaker:
     """Without an answerer, digests are made of the posts' own words."""
     inflection = inflection or Inflection()
     documents, posts = SearchDocuments(database), DigestPosts(database)
     planner = Planner(documents, VisiblePosts(database), lexicon or Lexicon(inflection))
     patience = timedelta(seconds=2 * max(settings.polling_bound_sec, settings.parser_scheduler_interval_sec))
-    return DigestDesk(
+    return DigestMaker(
         Stories(posts, documents, planner, load_taxonomy(settings.ai_topics_file), patience=patience),
         Writer(Evidence(inflection), answerer),
         DigestIssues(database),

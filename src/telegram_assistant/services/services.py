@@ -15,7 +15,7 @@ from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.config import Settings
 from telegram_assistant.health import Health
 from telegram_assistant.index.graph import Graph
-from telegram_assistant.jobs.digests import DigestDesk
+from telegram_assistant.jobs.digests import DigestMaker
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search
 from telegram_assistant.services.alert_places import Outlets
@@ -40,7 +40,7 @@ class Services:
     asking: Asking
     graph: Graph | None  # None: it is embedded, and in the hands of another process
     media: MediaStore
-    digests: DigestDesk
+    digests: DigestMaker
     # Only where the API runs:
     hooks: Hooks | None = None
     outlets: Outlets | None = None

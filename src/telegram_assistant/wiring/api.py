@@ -17,7 +17,7 @@ from telegram_assistant.http.serving import serve
 from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.jobs import EMERGING, INTERESTS, STORAGE_USAGE, TRENDS, Work
-from telegram_assistant.jobs.digests import Delivery, open_desk
+from telegram_assistant.jobs.digests import Delivery, open_digest_maker
 from telegram_assistant.jobs.interests import Advisor, sync_interests
 from telegram_assistant.jobs.storage import measure, report
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends
@@ -85,7 +85,7 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
         asking=Asking(search, models.answerer, seconds=runtime.settings.ai_timeout_sec),
         graph=graph,
         media=media,
-        digests=open_desk(
+        digests=open_digest_maker(
             runtime.settings,
             runtime.database,
             runtime.clock,

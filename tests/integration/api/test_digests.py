@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from telegram_assistant.domain.digests import MOST_DIGESTS
-from telegram_assistant.jobs.digests import DigestJob, open_desk
+from telegram_assistant.jobs.digests import DigestJob, open_digest_maker
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from tests.integration.search.archive import POSTED
 
@@ -40,7 +40,7 @@ async def issued(town: Town, services: Any, digest: dict[str, Any]) -> str:
     job = DigestJob(
         Digests(services.database),
         DigestIssues(services.database),
-        open_desk(services.settings, services.database, services.clock),
+        open_digest_maker(services.settings, services.database, services.clock),
         [],
         clock=lambda: POSTED + timedelta(hours=14),
         page=lambda _: None,

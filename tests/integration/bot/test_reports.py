@@ -10,7 +10,7 @@ import pytest
 
 from telegram_assistant.bot.alerts import BotWay
 from telegram_assistant.domain.digests import Digest, Language, Schedule, Way, Wish
-from telegram_assistant.jobs.digests import DigestJob, open_desk
+from telegram_assistant.jobs.digests import DigestJob, open_digest_maker
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
@@ -34,7 +34,7 @@ class Press:
         self.job = DigestJob(
             self.digests,
             self.issues,
-            open_desk(services.settings, services.database, services.clock, lexicon=lexicon),
+            open_digest_maker(services.settings, services.database, services.clock, lexicon=lexicon),
             [BotWay(bot.role.delivery)],
             clock=lambda: self.now,
             page=lambda _: "https://news.test/issue",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.domain.digests import Content, Digest, Issue, Schedule, Wish, next_after
-from telegram_assistant.jobs.digests import Delivery, DigestDesk, DigestJob, Limits, open_desk
+from telegram_assistant.jobs.digests import Delivery, DigestJob, DigestMaker, Limits, open_digest_maker
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
@@ -20,17 +20,17 @@ Town = Any  # of the conftest.py above, which cannot be imported
 
 
 @pytest.fixture
-def desk(services: Services, lexicon: Lexicon) -> DigestDesk:
-    return open_desk(services.settings, services.database, services.clock, lexicon=lexicon)
+def desk(services: Services, lexicon: Lexicon) -> DigestMaker:
+    return open_digest_maker(services.settings, services.database, services.clock, lexicon=lexicon)
 
 
 @pytest.fixture
-def build(desk: DigestDesk, town: Town) -> Callable[..., Awaitable[Content]]:
+def build(desk: DigestMaker, town: Town) -> Callable[..., Awaitable[Content]]:
     """An issue of three days of the archive, for a member of the system's tenant or for somebody else."""
 
     async def make(wish: Wish, **options: Any) -> Content:
         person = options.pop("person", town.member)
-        used: DigestDesk = options.pop("desk", desk)
+        used: DigestMaker = options.pop("desk", desk)
         since, until = POSTED - timedelta(days=1), POSTED + timedelta(days=2)
         return await used.build(person.tenant_id, person.user_id, wish, since, until, **options)
 
@@ -42,7 +42,7 @@ class Press:
     """Makes issues of one digest, day after day, beginning the day after the archive's posts."""
 
     services: Services
-    desk: DigestDesk
+    desk: DigestMaker
     deliveries: list[Delivery] = field(default_factory=list)
     now: datetime = POSTED - timedelta(hours=1)
     page: str | None = "https://news.test/issue"
@@ -82,5 +82,5 @@ class Press:
 
 
 @pytest.fixture
-def press(services: Services, desk: DigestDesk) -> Press:
+def press(services: Services, desk: DigestMaker) -> Press:
     return Press(services, desk)

@@ -15,7 +15,7 @@ from telegram_assistant.domain.digests import MOST_TOPICS, Content, Language, Wi
 from telegram_assistant.domain.models import Answer, Identity, Passage, Sentence, Usage
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.digest_writing import Evidence
-from telegram_assistant.jobs.digests import LEASE, DigestDesk, Limits, open_desk
+from telegram_assistant.jobs.digests import LEASE, DigestMaker, Limits, open_digest_maker
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.services.services import Services
@@ -56,8 +56,8 @@ class Model:
 
 
 @pytest.fixture
-def with_model(services: Services, lexicon: Lexicon) -> Callable[..., DigestDesk]:
-    return lambda model: open_desk(
+def with_model(services: Services, lexicon: Lexicon) -> Callable[..., DigestMaker]:
+    return lambda model: open_digest_maker(
         services.settings, services.database, services.clock, lexicon=lexicon, answerer=model
     )
 
@@ -134,12 +134,12 @@ async def test_reach_and_interest_decide_the_order(town: Town, build: Build, ser
         async def weights(self, *_: Any) -> dict[str, float]:
             return {"Шторм": 1.0}
 
-    liking = open_desk(services.settings, services.database, services.clock, interests=Likes())
+    liking = open_digest_maker(services.settings, services.database, services.clock, interests=Likes())
     assert "шторма" in (await build(Wish(name="x"), desk=liking)).stories[0].sentences[0].text
 
 
 async def test_a_model_writes_and_what_posts_do_not_say_is_dropped(
-    town: Town, build: Build, with_model: Callable[..., DigestDesk]
+    town: Town, build: Build, with_model: Callable[..., DigestMaker]
 ) -> None:
     post = await town.archive.post(1, RATE + "\n" + BAIT)
     model = Model(
@@ -168,7 +168,7 @@ async def test_a_model_writes_and_what_posts_do_not_say_is_dropped(
     ],
 )
 async def test_a_sentence_without_a_source_is_none(
-    town: Town, build: Build, with_model: Callable[..., DigestDesk], said: tuple[str, list[str]]
+    town: Town, build: Build, with_model: Callable[..., DigestMaker], said: tuple[str, list[str]]
 ) -> None:
     await town.archive.post(1, RATE)
     content = await build(Wish(name="x"), desk=with_model(Model(said)))
@@ -176,7 +176,7 @@ async def test_a_sentence_without_a_source_is_none(
 
 
 async def test_n20_a_model_gives_a_digest_no_links(
-    town: Town, build: Build, with_model: Callable[..., DigestDesk]
+    town: Town, build: Build, with_model: Callable[..., DigestMaker]
 ) -> None:
     await town.archive.post(1, RATE)
     told = "Ключевая ставка Банка России выросла до 21 процента"
@@ -187,7 +187,7 @@ async def test_n20_a_model_gives_a_digest_no_links(
 
 
 async def test_a_model_that_is_away_is_waited_for_and_then_done_without(
-    town: Town, press: Press, with_model: Callable[..., DigestDesk]
+    town: Town, press: Press, with_model: Callable[..., DigestMaker]
 ) -> None:
     await town.archive.post(1, RATE)
     digest = await press.ask(town.member)
@@ -213,7 +213,7 @@ class Endless(Model):
 
 
 async def test_a_model_that_is_too_slow_keeps_nobody_waiting(
-    town: Town, press: Press, with_model: Callable[..., DigestDesk]
+    town: Town, press: Press, with_model: Callable[..., DigestMaker]
 ) -> None:
     await town.archive.post(1, RATE)
     digest = await press.ask(town.member)
@@ -226,7 +226,7 @@ async def test_a_model_that_is_too_slow_keeps_nobody_waiting(
 
 
 async def test_an_issue_over_which_processes_die_is_made_without_the_model(
-    town: Town, press: Press, with_model: Callable[..., DigestDesk]
+    town: Town, press: Press, with_model: Callable[..., DigestMaker]
 ) -> None:
     """Who dies says no reason; it must not be begun alike for ever."""
     await town.archive.post(1, RATE)
@@ -315,7 +315,7 @@ async def test_words_of_deleted_posts_go_where_that_is_the_rule(
     issue = await press.newest(digest)
     assert (await press.desk.show(issue)).content.stories[0].sentences[0].text
     strict = replace(services, settings=services.settings.model_copy(update={"retention_deleted": "redact"}))
-    shown = await open_desk(strict.settings, strict.database, strict.clock, lexicon=lexicon).show(issue)
+    shown = await open_digest_maker(strict.settings, strict.database, strict.clock, lexicon=lexicon).show(issue)
     assert [one.text for one in shown.content.stories[0].sentences] == ["", ""]
     assert len(shown.corrections) == 1
 

@@ -12,7 +12,7 @@ import pytest
 from telegram_assistant.domain.digests import MOST_STORIES, Wish
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.jobs.digest_writing import Evidence
-from telegram_assistant.jobs.digests import DigestDesk
+from telegram_assistant.jobs.digests import DigestMaker
 from telegram_assistant.language.inflection import Inflection
 from telegram_simulator.generate import demo_world
 from telegram_simulator.model import Message
@@ -49,7 +49,7 @@ async def put_world(archive: Archive) -> dict[UUID, Message]:
     return found
 
 
-async def test_every_sentence_has_a_source(town: Town, desk: DigestDesk) -> None:
+async def test_every_sentence_has_a_source(town: Town, desk: DigestMaker) -> None:
     messages = await put_world(town.archive)
     evidence = Evidence(Inflection())
     sentences = sources = again = 0
