@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 export UV_PYTHON_DOWNLOADS := never
-# Without bytecode on the disk every process compiles some 1,700 modules anew: half of what the tests cost.
+# Without bytecode on the disk every process compiles some 1,700 modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 NEWEST_FIRST := python3.13 python3.12 python3.11

@@ -86,7 +86,9 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     if LIMITS[Scope(row["scope"])] is None:
         noticed = "mended first"
     said = " ".join(str(row["said"]).split()).replace("|", "\\|")
-    said = said if len(said) <= LONGEST_SAID else f"{said[:LONGEST_SAID]} …"
+    if len(said) > LONGEST_SAID:
+        cut = said[:LONGEST_SAID].rpartition(" ")[0]
+        said = f"{cut.rpartition('`')[0] if cut.count('`') % 2 else cut} …"  # never in the midst of a command
     recovered = "**not in time**" if row["recovered"] is None else _time(row["recovered"])
     name = row["name"] if row["good"] else f"{row['name']} **(red: {row['why'][:200]})**".replace("|", "\\|")
     return [row["mark"], name, noticed, said, recovered, row["losses"]]

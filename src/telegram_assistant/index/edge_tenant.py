@@ -123,8 +123,11 @@ class EdgeTenant:
 
     def finish_build(self, build: Build, *, succeeded: bool) -> None:
         """Take the copy in place of the shard, with what changed meanwhile."""
-        if build is not self._build:
-            return  # abandoned
+        if build is not self._build:  # abandoned: the process may have written after its copy was removed
+            shutil.rmtree(build.folder, ignore_errors=True)
+            if self._generations.current is None:
+                shutil.rmtree(build.folder.parent, ignore_errors=True)
+            return
         self._build = None
         self._later(build.model)
         if not succeeded or build.model not in self._generations:
