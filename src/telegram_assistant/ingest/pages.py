@@ -170,7 +170,12 @@ async def between_albums(source: Source, peer: Peer, below: int) -> int:
         return 0
     # By a page and not by ids: whether those may be asked for now decides nothing about a first visit.
     page = await source.page_after(peer, max(0, below - MAX_ITEMS + 1), limit=2 * MAX_ITEMS)
-    groups = {post.message_id: post.grouped_id for post in page.posts if post.grouped_id is not None}
+    posts = [*page.posts]
+    if any(post.message_id > below and post.grouped_id is not None for post in posts):
+        # Where ids are far apart, its first items lie further below than so many ids.
+        before = await source.page_before(peer, below + 1, MAX_ITEMS)
+        posts += before.posts if before is not None else ()
+    groups = {post.message_id: post.grouped_id for post in posts if post.grouped_id is not None}
     while cut := [
         message_id
         for message_id, group in groups.items()

@@ -17,6 +17,7 @@ from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.backfill import Backfill, HoleFiller
+from telegram_assistant.ingest.pages import between_albums
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark
@@ -198,6 +199,22 @@ async def test_a_channel_that_is_removed_meanwhile_is_not_read_on(desk: Desk) ->
     desk.accounts.on_ask = remove
     assert await desk.backfill.step() == 0
     assert await desk.stored() == set()
+
+
+@pytest.mark.parametrize("apart", [1, 50])
+async def test_history_begins_before_an_album_however_far_apart_its_ids_are(desk: Desk, apart: int) -> None:
+    far = desk.world.add_channel(SimChannel(2003, 11, "Far", "the_far", NOW - timedelta(days=90)))
+    for number in range(1, 25):
+        group = 7 if 11 <= number <= 18 else None
+        at = NOW - timedelta(hours=30 if group else 41 - number)
+        desk.world.post(far, Message(1000 + number * apart, at, f"post {number}", grouped_id=group))
+    channel = await desk.channels.get(NEWS)
+    assert channel is not None
+    source, _ = await desk.accounts.reader(channel)
+    for number in range(11, 18):
+        assert await between_albums(source, Peer(2003, 11), 1000 + number * apart) == 1000 + 11 * apart - 1
+    for number in (10, 18):
+        assert await between_albums(source, Peer(2003, 11), 1000 + number * apart) == 1000 + number * apart
 
 
 async def test_n10_a_big_backfill_keeps_no_small_one_waiting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
