@@ -23,7 +23,7 @@ from telegram_assistant.services.services import Services
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from tests.e2e.conftest import place, start  # noqa: F401 - fixtures
-from tests.integration.conftest import app, archive, lexicon, services, town  # noqa: F401 - fixtures
+from tests.integration.conftest import app, app_of, archive, lexicon, services, town  # noqa: F401 - fixtures
 
 UNPACKED = Path(sys.prefix) / "chromium"  # scripts/chromium puts it there
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

@@ -17,7 +17,7 @@ from telegram_assistant.domain.access import Right
 from telegram_assistant.domain.channel import bare_id, marked_id
 from telegram_assistant.domain.results import Sort
 from telegram_assistant.services.bot_state import Expected
-from telegram_assistant.services.channels import ChannelDesk
+from telegram_assistant.services.channels import ChannelActions
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.stores.postgres.watched_channels import Watched
 
@@ -49,8 +49,8 @@ def routes() -> Router:
     return router
 
 
-def _desk(talk: Talk) -> ChannelDesk:
-    return ChannelDesk(talk.services, talk.caller)
+def _desk(talk: Talk) -> ChannelActions:
+    return ChannelActions(talk.services, talk.caller)
 
 
 async def add_channel(_: Message, command: CommandObject, talk: Talk) -> None:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from telegram_assistant.ai.spend import BudgetSpent
 from telegram_assistant.bot import channels, entry, finding, reports
 from telegram_assistant.bot.messenger import Gone
-from telegram_assistant.bot.talk import Desk, Talk, welcome
+from telegram_assistant.bot.talk import BotContext, Talk, welcome
 from telegram_assistant.bot.words import Say
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.text import clean_text
@@ -39,10 +39,10 @@ Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 class Dialogue:
     """Answers updates."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: BotContext) -> None:
         self._bot: Bot = desk.messenger.bot
         self._dispatcher = Dispatcher(disable_fsm=True)
-        self._dispatcher.update.outer_middleware(Door(desk))
+        self._dispatcher.update.outer_middleware(AccessMiddleware(desk))
         for routes in (entry.routes, finding.routes, reports.routes, channels.routes, _rest):
             self._dispatcher.include_router(routes())
 
@@ -103,10 +103,10 @@ CODES_PER_WINDOW, CODES_WINDOW = 5, 600.0
 
 
 @dataclass(frozen=True)
-class Door(BaseMiddleware):
+class AccessMiddleware(BaseMiddleware):
     """Around everything that the bot does."""
 
-    desk: Desk
+    desk: BotContext
 
     async def __call__(self, handler: Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         user: User | None = data.get("event_from_user")

@@ -33,7 +33,7 @@ from telegram_assistant.bot.words import (
 from telegram_assistant.domain.query import LONGEST
 from telegram_assistant.domain.results import Hit, Results, Sort
 from telegram_assistant.services.bot_state import MOST_PAGES, Expected, Turning
-from telegram_assistant.services.saved_searches import SavedDesk
+from telegram_assistant.services.saved_searches import SavedSearchActions
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 
 PER_PAGE = 5
@@ -125,7 +125,7 @@ async def keep(_: CallbackQuery, callback_data: Keep, talk: Talk) -> str:
     if kept is None:
         return talk.say.plain("too_old")
     saved = SavedSearches(talk.services.database)
-    desk = SavedDesk(saved, None, talk.services.clock, talk.caller.tenant_id, talk.caller.user_id)
+    desk = SavedSearchActions(saved, None, talk.services.clock, talk.caller.tenant_id, talk.caller.user_id)
     await desk.save(kept.query)
     return talk.say.plain("search_saved")
 

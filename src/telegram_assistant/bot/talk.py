@@ -57,7 +57,7 @@ class Showing(Protocol):
 
 
 @dataclass(frozen=True)
-class DigestShelf:
+class BotDigests:
     """Everything about digests."""
 
     digests: Digests
@@ -66,8 +66,8 @@ class DigestShelf:
 
 
 @dataclass(frozen=True)
-class Desk:
-    """One for a process."""
+class BotContext:
+    """What the handlers of the bot share; one for a process."""
 
     services: Services
     messenger: Messenger
@@ -75,7 +75,7 @@ class Desk:
     codes: Codes
     accounts: TelegramUsers
     delivery: Delivery
-    digests: DigestShelf
+    digests: BotDigests
     advisor: Advisor
 
 
@@ -83,7 +83,7 @@ class Desk:
 class Talk:
     """With one person, in their private chat with the bot; `pressed` is the message whose button it was."""
 
-    desk: Desk
+    desk: BotContext
     caller: Caller
     chat_id: int
     say: Say

@@ -100,7 +100,7 @@ async def introduce(bot: Bot) -> str:
     return me.username or ""
 
 
-class Working:
+class UpdateWorker:
     """The job of a supervised task. `turn` is set while this process is the one that speaks for the bot."""
 
     def __init__(self, inbox: Inbox, lock: Lock, answer: Answer, *, pause: float = LOCK_PAUSE) -> None:

@@ -11,11 +11,11 @@ from telegram_assistant.domain.access import owners_for
 from telegram_assistant.domain.alerting import AlertChannel
 from telegram_assistant.domain.saved_search import SavedSearch
 from telegram_assistant.http.auth import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.search.graph import Walking
-from telegram_assistant.services.alert_places import AlertDesk
+from telegram_assistant.search.graph import GraphWalk
+from telegram_assistant.services.alert_places import AlertPlaceActions
 from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.services.saved_searches import SavedDesk
+from telegram_assistant.services.saved_searches import SavedSearchActions
 from telegram_assistant.stores.postgres.alerts import AlertChannels
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.search import SearchDocuments
@@ -29,23 +29,25 @@ def digests_of(services: ServicesDep, caller: CallerDep) -> DigestActions:
     return DigestActions(services, caller)
 
 
-def saved_of(services: ServicesDep, caller: CallerDep) -> SavedDesk:
-    return SavedDesk(SavedSearches(services.database), services.hooks, services.clock, caller.tenant_id, caller.user_id)
+def saved_of(services: ServicesDep, caller: CallerDep) -> SavedSearchActions:
+    return SavedSearchActions(
+        SavedSearches(services.database), services.hooks, services.clock, caller.tenant_id, caller.user_id
+    )
 
 
-def places_of(services: ServicesDep, admin: AdminDep) -> AlertDesk:
-    return AlertDesk(AlertChannels(services.database), services.outlets, services.clock, admin.tenant_id)
+def places_of(services: ServicesDep, admin: AdminDep) -> AlertPlaceActions:
+    return AlertPlaceActions(AlertChannels(services.database), services.outlets, services.clock, admin.tenant_id)
 
 
-def walking_of(services: ServicesDep) -> Walking:
+def graph_walk_of(services: ServicesDep) -> GraphWalk:
     database = services.database
-    return Walking(services.graph, SearchDocuments(database), VisiblePosts(database), owners_for)
+    return GraphWalk(services.graph, SearchDocuments(database), VisiblePosts(database), owners_for)
 
 
 DigestDep = Annotated[DigestActions, Depends(digests_of)]
-SavedDep = Annotated[SavedDesk, Depends(saved_of)]
-PlacesDep = Annotated[AlertDesk, Depends(places_of)]
-WalkingDep = Annotated[Walking, Depends(walking_of)]
+SavedDep = Annotated[SavedSearchActions, Depends(saved_of)]
+PlacesDep = Annotated[AlertPlaceActions, Depends(places_of)]
+GraphWalkDep = Annotated[GraphWalk, Depends(graph_walk_of)]
 
 
 async def get_saved(

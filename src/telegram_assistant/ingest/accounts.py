@@ -21,7 +21,7 @@ from telegram_assistant.domain.source import ChannelInfo, Peer, ReadElsewhere, S
 from telegram_assistant.ingest.directory import Directory
 from telegram_assistant.ingest.reader import AccountSource, ChannelReader, Search
 from telegram_assistant.ingest.roster import Roster
-from telegram_assistant.ingest.seats import READING, RESOLVING, REST_SECONDS, Opener, Seat, is_stale_hash
+from telegram_assistant.ingest.seats import READING, RESOLVING, REST_SECONDS, AccountInUse, Opener, is_stale_hash
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -247,11 +247,11 @@ class AccountPool:
         public = search.channel.username is not None
         raise self._nobody(search.channel.shown, list(tried.values()), search.hashes, public=public)
 
-    def _candidates(self, search: Search, tried: dict[str, SourceError]) -> list[Seat]:
+    def _candidates(self, search: Search, tried: dict[str, SourceError]) -> list[AccountInUse]:
         """Who can read the channel, the best first; why others cannot is added to `tried`."""
         now = self._ticks()
-        knowing: list[Seat] = []
-        asking: list[Seat] = []
+        knowing: list[AccountInUse] = []
+        asking: list[AccountInUse] = []
         for seat in self._roster.usable:
             knows = seat.id in search.hashes
             if seat.id in tried or not (knows or search.channel.username):
@@ -273,7 +273,7 @@ class AccountPool:
             key=lambda seat: (self._denied.get((search.channel.id, seat.id), now) > now, hidden.get(seat.id, 0)),
         )
 
-    async def _peer(self, seat: Seat, search: Search) -> Peer:
+    async def _peer(self, seat: AccountInUse, search: Search) -> Peer:
         channel = search.channel
         if seat.id not in search.hashes:
             info = await self._look_up(seat, ChannelRef(username=channel.username))
@@ -290,7 +290,7 @@ class AccountPool:
         log.info("access_hash_stale", channel=search.channel.shown, account=account_id)
         await self._store.forget_hash(account_id, search.channel.id, stale)
 
-    async def _look_up(self, seat: Seat, ref: ChannelRef) -> ChannelInfo:
+    async def _look_up(self, seat: AccountInUse, ref: ChannelRef) -> ChannelInfo:
         source = self._roster.reading(seat)
         try:
             return await self._directory.look_up(source, ref)

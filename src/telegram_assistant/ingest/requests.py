@@ -32,7 +32,7 @@ class Resolver(Protocol):
     async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]: ...
 
 
-class Fulfilment:
+class ChannelRequests:
     """A supervised job beside the visits."""
 
     def __init__(

@@ -18,7 +18,7 @@ from telegram_assistant.domain.source import ReadElsewhere, SourceError, unfores
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.ingest.lock import shown
-from telegram_assistant.ingest.seats import Connection, Opener, Seat, verdict
+from telegram_assistant.ingest.seats import AccountInUse, Connection, Opener, verdict
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ACCOUNTS, ACCOUNTS_HELD
 from telegram_assistant.stores.postgres.accounts import (
@@ -53,7 +53,7 @@ class Roster:
         ticks: Callable[[], float] = monotonic,
         leases: AccountLeases | None = None,
     ) -> None:
-        self.seats: dict[str, Seat] = {}
+        self.seats: dict[str, AccountInUse] = {}
         self.given_error: SourceError | None = None
         self._store = store
         self._opener = opener
@@ -70,12 +70,12 @@ class Roster:
         self._closed = False
 
     @property
-    def usable(self) -> list[Seat]:
+    def usable(self) -> list[AccountInUse]:
         """The accounts that this process may work with now."""
         return [seat for seat in self.seats.values() if seat.ours]
 
     @property
-    def living(self) -> list[Seat]:
+    def living(self) -> list[AccountInUse]:
         """The accounts that are good, whichever process has them."""
         return [seat for seat in self.seats.values() if seat.usable]
 
@@ -157,7 +157,7 @@ class Roster:
                 await seat.close()
         ACCOUNTS_HELD.set(len(self.usable))
 
-    async def end(self, seat: Seat, exc: SourceError) -> None:
+    async def end(self, seat: AccountInUse, exc: SourceError) -> None:
         """This session is of no use any more; whoever logs in again brings another."""
         if not seat.usable:
             return
@@ -172,7 +172,7 @@ class Roster:
             log.exception("account_loss_not_stored", account=seat.id)
         await seat.close()
 
-    def reading(self, seat: Seat) -> Connection:
+    def reading(self, seat: AccountInUse) -> Connection:
         """The connection for reading, made at the first call. There is no await: two who ask get the same."""
         if not seat.ours:
             raise ReadElsewhere(f"{seat.account.name} belongs to another process now")
@@ -180,7 +180,7 @@ class Roster:
             seat.reading = self._open(seat, live=False)
         return seat.reading
 
-    async def live(self, seat: Seat) -> Connection:
+    async def live(self, seat: AccountInUse) -> Connection:
         """A new connection for live updates; the one before is closed."""
         before, seat.live = seat.live, self._open(seat, live=True)
         if before is not None:
@@ -203,13 +203,13 @@ class Roster:
             return "the accounts are just being shared out"
         return f"every account is used by another process ({', '.join(others)})"
 
-    def _holder(self, seat: Seat) -> str | None:
+    def _holder(self, seat: AccountInUse) -> str | None:
         if seat.ours:
             return None if self._leases is None else shown(self._leases.owner)
         other = self.held.others.get(seat.id)
         return None if other is None else shown(other)
 
-    def _open(self, seat: Seat, *, live: bool) -> Connection:
+    def _open(self, seat: AccountInUse, *, live: bool) -> Connection:
         if self._closed:
             raise SourceError(Failure.TRANSIENT, "the accounts are closed: we are stopping")
         try:
@@ -224,7 +224,7 @@ class Roster:
             budget = Budget(account, self._store, clock=self._clock, paced=self._paced, ticks=self._ticks)
             if self._leases is not None:
                 budget.usable_until = self._ours_until.get(account.id, -inf)
-            seat = self.seats[account.id] = Seat(account, budget)
+            seat = self.seats[account.id] = AccountInUse(account, budget)
             await self._check_key(seat)
             return
         before, seat.account = seat.account, account
@@ -235,7 +235,7 @@ class Roster:
         elif account.status != "active":
             await seat.close()
 
-    async def _check_key(self, seat: Seat) -> None:
+    async def _check_key(self, seat: AccountInUse) -> None:
         seat.trouble = None
         try:
             digest = session_digest(self._store.session(seat.account))
@@ -267,7 +267,7 @@ class Roster:
             finally:
                 await self._release([SESSION + digest])
 
-    def _is_given(self, seat: Seat, digest: str) -> bool:
+    def _is_given(self, seat: AccountInUse, digest: str) -> bool:
         """Raises Fatal when it is, and was sealed with another key: ours would lock those out who have that one."""
         if seat.trouble is None:
             return session_digest(self._store.session(seat.account)) == digest

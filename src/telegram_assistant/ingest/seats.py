@@ -59,7 +59,7 @@ def verdict(exc: SourceError) -> AccountStatus:
 
 
 @dataclass(slots=True)
-class Seat:
+class AccountInUse:
     """One account. It stays when the account fails, so that health can show it."""
 
     account: Account

@@ -37,7 +37,7 @@ from telegram_assistant.language.documents import Candidate as Document
 from telegram_assistant.language.inflection import Inflection, Wording, fold
 from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.language.taxonomy import Taxonomy
-from telegram_assistant.search.ask import is_question, steers, without_steering
+from telegram_assistant.search.ask import gives_instructions, is_question, without_instructions
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.ranking import Ranked, fold_stories, score_words
 from telegram_assistant.stores.postgres.digests import DigestPosts, Facts, Standing
@@ -173,7 +173,9 @@ class Writer:
         self, tenant_id: UUID, answerer: Answerer, story: Story, language: Language
     ) -> list[tuple[str, list[Facts]]]:
         posts = {str(number): post for number, post in enumerate(_telling(story)[:MOST_SOURCES], start=1)}
-        passages = [Passage(key=key, text=without_steering(post.text)[:LONGEST_PASSAGE]) for key, post in posts.items()]
+        passages = [
+            Passage(key=key, text=without_instructions(post.text)[:LONGEST_PASSAGE]) for key, post in posts.items()
+        ]
         passages = [passage for passage in passages if passage.text.strip()]
         if not passages:
             return []
@@ -190,7 +192,7 @@ class Writer:
             named = [posts[key] for key in dict.fromkeys(one.sources) if key in given]
             text = said(one.text, LONGEST)
             sources = await asyncio.to_thread(self.evidence.sources, text, named)
-            if sources and not steers(text) and not is_question(text):
+            if sources and not gives_instructions(text) and not is_question(text):
                 told.append((text, sources))
         return told
 
@@ -211,7 +213,7 @@ def _telling(story: Story) -> list[Facts]:
 
 def _first_sentences(text: str) -> list[str]:
     kept: list[str] = []
-    for raw in sentences_of(plain(without_steering(text))):
+    for raw in sentences_of(plain(without_instructions(text))):
         sentence = " ".join(raw.split())
         if len(sentence) < SHORTEST or len(words_of(sentence)) < FEWEST_WORDS or is_question(sentence):
             continue

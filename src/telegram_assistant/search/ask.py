@@ -109,7 +109,7 @@ class Asking:
 
 
 def _passage(hit: Hit, question: str) -> tuple[str, str]:
-    text = without_steering("\n\n".join(map(_readable, hit.post.passages)))
+    text = without_instructions("\n\n".join(map(_readable, hit.post.passages)))
     told = [one for one in sentences_of(text) if not _echoes(one, question)]
     return str(hit.post.post_id), "\n".join(told)[:LONGEST_PASSAGE]
 
@@ -133,7 +133,7 @@ def is_question(sentence: str) -> bool:
 
 def _stands(text: str, keys: Sequence[str], question: str, given: dict[str, str]) -> bool:
     """It has sources, and is in their language or in that of the question: in a third one nothing can be checked."""
-    if not text.strip() or not keys or steers(text) or is_question(text):
+    if not text.strip() or not keys or gives_instructions(text) or is_question(text):
         return False
     return script_of(text) in {script_of(question), *(script_of(given[key]) for key in keys)}
 
@@ -153,25 +153,25 @@ def _numbered(told: Answered, said: Sequence[tuple[str, Sequence[str]]], posts: 
 
 
 @cache
-def _steering() -> re.Pattern[str]:
-    found = tomllib.loads(files(__package__).joinpath("steering.toml").read_text("utf-8"))
+def _instruction_words() -> re.Pattern[str]:
+    found = tomllib.loads(files(__package__).joinpath("instructions.toml").read_text("utf-8"))
     whole = "|".join(found["patterns"])
     for name in _LISTS:
         whole = whole.replace(f"{{{name}}}", found[name].replace("\\\n", ""))
     return re.compile(whole, re.IGNORECASE | re.DOTALL)
 
 
-def steers(sentence: str) -> bool:
-    """Whether it is said to whoever makes answers. Letters of other widths and hidden ones do not help it."""
-    return bool(_steering().search(unicodedata.normalize("NFKC", visible(sentence))))
+def gives_instructions(sentence: str) -> bool:
+    """Whether it speaks to the machine that answers. Letters of other widths and hidden ones do not help it."""
+    return bool(_instruction_words().search(unicodedata.normalize("NFKC", visible(sentence))))
 
 
-def without_steering(text: str) -> str:
+def without_instructions(text: str) -> str:
     """The text with the sentences that are for its readers."""
     sentences = sentences_of(visible(text))
-    bad = {at for at, one in enumerate(sentences) if steers(one)}
+    bad = {at for at, one in enumerate(sentences) if gives_instructions(one)}
     # An order that is cut in two shows only in both halves together.
     for at in range(1, len(sentences)):
-        if not bad & {at - 1, at} and steers(f"{sentences[at - 1]}\n{sentences[at]}"):
+        if not bad & {at - 1, at} and gives_instructions(f"{sentences[at - 1]}\n{sentences[at]}"):
             bad |= {at - 1, at}
     return "\n".join(one for at, one in enumerate(sentences) if at not in bad)

@@ -68,7 +68,7 @@ class Place:
     more: bool = False  # only the newest posts were looked at
 
 
-class Walking:
+class GraphWalk:
     """For the API and the page."""
 
     def __init__(

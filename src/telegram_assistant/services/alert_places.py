@@ -26,7 +26,7 @@ USUAL = {  # what each kind of place is told unless an admin chooses
 
 
 @dataclass(frozen=True)
-class Outlets:
+class AlertSenders:
     """What sending needs."""
 
     places: Places
@@ -34,11 +34,11 @@ class Outlets:
 
 
 @dataclass(frozen=True)
-class AlertDesk:
+class AlertPlaceActions:
     """For the admins of one tenant."""
 
     channels: AlertChannels
-    outlets: Outlets | None  # None: this process sends nothing
+    outlets: AlertSenders | None  # None: this process sends nothing
     clock: Callable[[], datetime]
     tenant_id: UUID
 
@@ -84,7 +84,7 @@ class AlertDesk:
     async def record(self, access: Access, admin: Caller, action: str, place: AlertChannel) -> None:
         await access.record(admin, action, f"{place.kind} {place.name}")
 
-    def _outlets(self) -> Outlets:
+    def _outlets(self) -> AlertSenders:
         if self.outlets is None:
             raise Retry("alerts are not sent here")
         return self.outlets

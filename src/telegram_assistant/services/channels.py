@@ -52,7 +52,7 @@ class Preview:
     known: Known | None
 
 
-class ChannelDesk:
+class ChannelActions:
     """For one caller, with its rights. What its tenant does not watch is a problem 404, even if others watch it."""
 
     def __init__(self, services: Services, caller: Caller) -> None:

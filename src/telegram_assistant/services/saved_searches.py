@@ -18,7 +18,7 @@ from telegram_assistant.stores.sealed import Sealer
 
 
 @dataclass(frozen=True)
-class Hooks:
+class WebhookSenders:
     """What webhooks need: who sends, and what keeps their secrets."""
 
     webhooks: Webhooks
@@ -26,11 +26,11 @@ class Hooks:
 
 
 @dataclass(frozen=True)
-class SavedDesk:
+class SavedSearchActions:
     """For one user of a tenant."""
 
     saved: SavedSearches
-    hooks: Hooks | None  # None: this process sends nothing
+    hooks: WebhookSenders | None  # None: this process sends nothing
     clock: Callable[[], datetime]
     tenant_id: UUID
     user_id: UUID
@@ -85,7 +85,7 @@ class SavedDesk:
             raise Reject("this search was removed meanwhile")
         return found
 
-    def _hooks(self) -> Hooks:
+    def _hooks(self) -> WebhookSenders:
         if self.hooks is None:
             raise Retry("webhooks are not sent here")
         return self.hooks

@@ -18,10 +18,10 @@ from telegram_assistant.index.graph import Graph
 from telegram_assistant.jobs.digests import DigestMaker
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search
-from telegram_assistant.services.alert_places import Outlets
+from telegram_assistant.services.alert_places import AlertSenders
 from telegram_assistant.services.live import LiveFeed
 from telegram_assistant.services.media_links import Thumbnails
-from telegram_assistant.services.saved_searches import Hooks
+from telegram_assistant.services.saved_searches import WebhookSenders
 from telegram_assistant.stores.media import MediaStore
 
 
@@ -42,8 +42,8 @@ class Services:
     media: MediaStore
     digests: DigestMaker
     # Only where the API runs:
-    hooks: Hooks | None = None
-    outlets: Outlets | None = None
+    hooks: WebhookSenders | None = None
+    outlets: AlertSenders | None = None
     sampler: Sampler | None = None
     live: LiveFeed | None = None
     thumbnails: Thumbnails | None = None

@@ -23,10 +23,10 @@ from telegram_assistant.jobs.storage import measure, report
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.planning import Meaning
-from telegram_assistant.services.alert_places import Outlets
+from telegram_assistant.services.alert_places import AlertSenders
 from telegram_assistant.services.live import make_feed
 from telegram_assistant.services.media_links import Thumbnails
-from telegram_assistant.services.saved_searches import Hooks
+from telegram_assistant.services.saved_searches import WebhookSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.budgets import ModelResults
@@ -107,8 +107,8 @@ def _with_what_the_api_needs(runtime: Runtime, services: Services) -> Services:
     runtime.stack.push_async_callback(thumbnails.close)
     return replace(
         services,
-        hooks=Hooks(places.webhooks, sealer),
-        outlets=Outlets(places, sealer),
+        hooks=WebhookSenders(places.webhooks, sealer),
+        outlets=AlertSenders(places, sealer),
         sampler=sampler,
         live=make_feed(runtime.redis, runtime.database, sampler),
         thumbnails=thumbnails,

@@ -13,8 +13,8 @@ from telegram_assistant.bot.alerts import BotAlerts, Delivery
 from telegram_assistant.bot.dialogue import Dialogue
 from telegram_assistant.bot.entry import COMMANDS
 from telegram_assistant.bot.messenger import Messenger, open_bot
-from telegram_assistant.bot.talk import Desk, DigestShelf
-from telegram_assistant.bot.updates import ALLOWED, LOCK_TTL, Fetching, Working, introduce
+from telegram_assistant.bot.talk import BotContext, BotDigests
+from telegram_assistant.bot.updates import ALLOWED, LOCK_TTL, Fetching, UpdateWorker, introduce
 from telegram_assistant.bot.words import Say
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.config import Settings
@@ -42,7 +42,7 @@ class BotRole:
     bot: Bot
     delivery: Delivery
     inbox: Inbox
-    working: Working
+    working: UpdateWorker
 
 
 def open_delivery(services: Services) -> Delivery | None:
@@ -72,7 +72,7 @@ async def start_bot(runtime: Runtime, services: Services) -> BotRole:
         ttl=LOCK_TTL,
         monotonic=asyncio.get_running_loop().time,
     )
-    working = Working(inbox, lock, Dialogue(_desk(services, delivery)).answer)
+    working = UpdateWorker(inbox, lock, Dialogue(_desk(services, delivery)).answer)
     alerts = BotAlerts(
         TelegramAlerts(services.database),
         VisiblePosts(services.database),
@@ -89,16 +89,16 @@ async def start_bot(runtime: Runtime, services: Services) -> BotRole:
     return BotRole(bot, delivery, inbox, working)
 
 
-def _desk(services: Services, delivery: Delivery) -> Desk:
+def _desk(services: Services, delivery: Delivery) -> BotContext:
     advisor = Advisor(services.database, services.clock)
-    return Desk(
+    return BotContext(
         services=services,
         messenger=delivery.messenger,
         memory=Memory(services.redis),
         codes=Codes(services.redis, services.clock),
         accounts=TelegramUsers(services.database),
         delivery=delivery,
-        digests=DigestShelf(
+        digests=BotDigests(
             Digests(services.database),
             DigestIssues(services.database),
             services.digests,

@@ -31,7 +31,7 @@ from telegram_assistant.ingest.media import DownloadRules, MediaProcessor, Media
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.polling import Capacity, Polling, polling_rules, unlimited
 from telegram_assistant.ingest.relay import Relay
-from telegram_assistant.ingest.requests import Fulfilment
+from telegram_assistant.ingest.requests import ChannelRequests
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
@@ -253,7 +253,7 @@ async def start_ingest(runtime: Runtime) -> None:
         pressure=pressure,
         reach=pool.reach,
     )
-    wishes = Fulfilment(Requests(runtime.database), pool, clock=clock, due=visitor.wake, reach=pool.reach)
+    wishes = ChannelRequests(Requests(runtime.database), pool, clock=clock, due=visitor.wake, reach=pool.reach)
     live = LiveReaders(
         channels,
         saver,

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from telegram_assistant.alerting.delivering import Alerting
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.alerting import AlertChannel, Delivery, Notice, Topic, Way
-from telegram_assistant.services.alert_places import AlertDesk, Outlets
+from telegram_assistant.services.alert_places import AlertPlaceActions, AlertSenders
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.alerting import open_alerting, open_places
 from telegram_assistant.wiring.runtime import utc_now
@@ -34,7 +34,7 @@ class Office:
 
     archive: Archive
     alerting: Alerting
-    desk: AlertDesk
+    desk: AlertPlaceActions
     world: Outside
     now: Any
 
@@ -101,5 +101,5 @@ async def office(archive: Archive, redis: Redis, world: Outside) -> Office:
     sealer, clock = Sealer("key"), Moving()
     places = open_places(settings, utc_now)
     alerting = open_alerting(archive.database, redis, sealer, places, settings=settings, clock=clock)
-    desk = AlertDesk(alerting.channels, Outlets(places, sealer), utc_now, SYSTEM)
+    desk = AlertPlaceActions(alerting.channels, AlertSenders(places, sealer), utc_now, SYSTEM)
     return Office(archive, alerting, desk, world, clock)

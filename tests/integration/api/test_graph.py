@@ -1,4 +1,4 @@
-"""Walking through the graph: neighbours with counts, of the posts that one sees."""
+"""GraphWalk through the graph: neighbours with counts, of the posts that one sees."""
 
 from __future__ import annotations
 

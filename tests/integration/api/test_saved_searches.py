@@ -15,7 +15,7 @@ from telegram_assistant.domain.saved_search import MOST_SEARCHES
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.alerts import Alerts
 from telegram_assistant.search.webhooks import Webhooks
-from telegram_assistant.services.saved_searches import Hooks
+from telegram_assistant.services.saved_searches import WebhookSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.runtime import utc_now
@@ -48,7 +48,7 @@ class Sent(Webhooks):
 @pytest.fixture
 def webhooks(app: FastAPI) -> Sent:
     made = Sent()
-    app.state.services = replace(app.state.services, hooks=Hooks(made, Sealer("key")))
+    app.state.services = replace(app.state.services, hooks=WebhookSenders(made, Sealer("key")))
     return made
 
 

@@ -13,7 +13,7 @@ from telegram_assistant.domain.access import OLD_HISTORIES_A_DAY
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, SourceError
-from telegram_assistant.ingest.requests import Fulfilment
+from telegram_assistant.ingest.requests import ChannelRequests
 from telegram_assistant.stores.postgres.watched_channels import ChannelSettings, Requests
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM
@@ -132,7 +132,7 @@ async def test_n17_a_private_channel_of_another_is_told_of_as_one_that_does_not_
 ) -> None:
     client, requests = client_of(town.admin), Requests(town.archive.database)
     await town.archive.run("UPDATE channels SET username = NULL WHERE id = :id", id=PRIVATE)
-    fulfilment = Fulfilment(requests, Accounts(town.other.tenant_id), clock=utc_now, due=asyncio.Event())
+    fulfilment = ChannelRequests(requests, Accounts(town.other.tenant_id), clock=utc_now, due=asyncio.Event())
     told = []
     for number in (PRIVATE, UNKNOWN):
         reference = f"https://t.me/c/{number}"

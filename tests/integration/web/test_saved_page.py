@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.alerts import Alerts
 from telegram_assistant.search.webhooks import Webhooks
-from telegram_assistant.services.saved_searches import Hooks
+from telegram_assistant.services.saved_searches import WebhookSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.runtime import utc_now
@@ -41,7 +41,7 @@ async def looking(
     monkeypatch.setattr("telegram_assistant.search.alerts.FRESH", timedelta(days=36_500))
     monkeypatch.setattr("telegram_assistant.search.alerts.BEFORE", timedelta(days=36_500))
     webhooks, sealer = Deaf(agent="test", clock=utc_now), Sealer("key")
-    app.state.services = replace(app.state.services, hooks=Hooks(webhooks, sealer))
+    app.state.services = replace(app.state.services, hooks=WebhookSenders(webhooks, sealer))
     return open_alerts(services.database, redis, sealer, webhooks, owner="test", lexicon=lexicon)
 
 

@@ -18,7 +18,7 @@ from telegram_assistant.http.auth import AdminDep, CallerDep, ServicesDep
 from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.etag import etagged
 from telegram_assistant.ingest.polling import Explained
-from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, ChannelDesk
+from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, ChannelActions
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.stores.postgres.watched_channels import Request as ChannelRequest
 from telegram_assistant.stores.postgres.watched_channels import Watched
@@ -309,11 +309,11 @@ MOST_REQUESTS = 200
 router = APIRouter(prefix="/channels", tags=["channels"])
 
 
-def _desk(services: ServicesDep, caller: CallerDep) -> ChannelDesk:
-    return ChannelDesk(services, caller)
+def _desk(services: ServicesDep, caller: CallerDep) -> ChannelActions:
+    return ChannelActions(services, caller)
 
 
-DeskDep = Annotated[ChannelDesk, Depends(_desk)]
+DeskDep = Annotated[ChannelActions, Depends(_desk)]
 ChannelId = Annotated[int, Path(ge=1, le=MAX_CHANNEL_ID, description="Telegram's id, without -100.")]
 RequestId = Annotated[int, Path(ge=1, lt=2**63)]
 
@@ -397,7 +397,7 @@ async def get_channel(request: Request, desk: DeskDep, channel_id: ChannelId) ->
 async def change_channel(
     services: ServicesDep, admin: AdminDep, channel_id: ChannelId, change: ChannelChange
 ) -> ChannelAnswer:
-    desk = ChannelDesk(services, admin)
+    desk = ChannelActions(services, admin)
     return ChannelAnswer.of(await desk.change(channel_id, priority=change.priority, timezone=change.timezone))
 
 
@@ -406,7 +406,7 @@ async def change_channel(
 )
 async def remove_channel(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> None:
     """Your tenant does not see it any more. What was captured stays for others who watch it, or add it again."""
-    await ChannelDesk(services, admin).remove(channel_id)
+    await ChannelActions(services, admin).remove(channel_id)
 
 
 @router.post("/{channel_id}/parse", status_code=202, operation_id="parse_channel", summary="Visit a channel now")
@@ -421,7 +421,7 @@ async def parse_channel(desk: DeskDep, channel_id: ChannelId) -> VisitAnswer:
     summary="Try a given-up channel again (admins)",
 )
 async def revive_channel(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> VisitAnswer:
-    return _asked(await ChannelDesk(services, admin).revive(channel_id), "")
+    return _asked(await ChannelActions(services, admin).revive(channel_id), "")
 
 
 @router.post("/{channel_id}/backfill", status_code=202, operation_id="backfill_channel", summary="Ask for older posts")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.http.api.search import FoundPostOut
 from telegram_assistant.http.auth import CallerDep
-from telegram_assistant.http.dependencies import WalkingDep
+from telegram_assistant.http.dependencies import GraphWalkDep
 from telegram_assistant.search.graph import Node, NodeKind, Place
 from telegram_assistant.services.problems import not_found
 
@@ -84,7 +84,7 @@ class GraphOut(BaseModel):
 
 @router.get("", operation_id="walk_graph", summary="A node of the graph and its neighbours")
 async def walk_graph(
-    walking: WalkingDep,
+    walking: GraphWalkDep,
     caller: CallerDep,
     node: Annotated[
         str,

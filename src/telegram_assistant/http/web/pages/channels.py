@@ -17,7 +17,7 @@ from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.web.channel_words import Span, bar_of_silence, reasons, span_of
 from telegram_assistant.http.web.charts import coverage_strip
 from telegram_assistant.http.web.page import fragment, page
-from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, RHYTHM_WEEKS, ChannelDesk
+from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, RHYTHM_WEEKS, ChannelActions
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.watched_channels import Watched
@@ -29,11 +29,11 @@ HOLES_NAMED = 6
 router = APIRouter(include_in_schema=False)
 
 
-def _desk(services: ServicesDep, caller: PageCallerDep) -> ChannelDesk:
-    return ChannelDesk(services, caller)
+def _desk(services: ServicesDep, caller: PageCallerDep) -> ChannelActions:
+    return ChannelActions(services, caller)
 
 
-DeskDep = Annotated[ChannelDesk, Depends(_desk)]
+DeskDep = Annotated[ChannelActions, Depends(_desk)]
 ChannelId = Annotated[int, Path(ge=1, le=MAX_CHANNEL_ID)]
 Words = Annotated[str, Query(max_length=200)]
 Cursor = Annotated[str | None, Query(max_length=LONGEST)]
@@ -176,15 +176,15 @@ async def change(
     return _back(await _of(services, admin).change(channel_id, priority=priority, timezone=timezone))
 
 
-def _of(services: Services, caller: Caller) -> ChannelDesk:
-    return ChannelDesk(services, caller)
+def _of(services: Services, caller: Caller) -> ChannelActions:
+    return ChannelActions(services, caller)
 
 
 def _back(found: Watched) -> Response:
     return RedirectResponse(f"/channels/{found.id}", status_code=303)
 
 
-async def _listed(desk: ChannelDesk, caller: Caller, words: str, cursor: str | None) -> dict[str, Any]:
+async def _listed(desk: ChannelActions, caller: Caller, words: str, cursor: str | None) -> dict[str, Any]:
     after: tuple[str, int] | None = None
     if cursor is not None:
         title, number = read_cursor(cursor, str, int)
@@ -200,11 +200,11 @@ async def _listed(desk: ChannelDesk, caller: Caller, words: str, cursor: str | N
     }
 
 
-async def _requested(desk: ChannelDesk, caller: Caller) -> dict[str, Any]:
+async def _requested(desk: ChannelActions, caller: Caller) -> dict[str, Any]:
     return {"requests": await desk.watched.requests(caller.tenant_id, limit=MOST_REQUESTS)}
 
 
-async def _coverage(desk: ChannelDesk, channel_id: int) -> dict[str, Any]:
+async def _coverage(desk: ChannelActions, channel_id: int) -> dict[str, Any]:
     state = await desk.ledger(channel_id)
     holes = [(start, stop - 1) for start, stop in state.gaps]
     return {

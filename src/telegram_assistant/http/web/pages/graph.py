@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from telegram_assistant.domain.query import with_filter
 from telegram_assistant.http.auth import PageCallerDep
-from telegram_assistant.http.dependencies import WalkingDep
+from telegram_assistant.http.dependencies import GraphWalkDep
 from telegram_assistant.http.web.charts import Ray, graph_picture
 from telegram_assistant.http.web.page import language_of, link, page
 from telegram_assistant.i18n import load_texts
@@ -30,7 +30,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/graph")
 async def graph(
     request: Request,
-    walking: WalkingDep,
+    walking: GraphWalkDep,
     caller: PageCallerDep,
     node: Annotated[str, Query(max_length=400)] = "",
 ) -> HTMLResponse:
