@@ -14,6 +14,7 @@ import re
 _PIPELINE = re.compile(r"Command # \d+ \(.*\) of pipeline caused error: \(?[\"']?(.+?)[\"']?,?\)?$", re.DOTALL)
 _DRIVER = re.compile(r"^\([\w.]+\) (?:<class '[\w.]+'>: )?")  # what SQLAlchemy puts before the words of PostgreSQL
 _AFTER = re.compile(r"\s*(?:\[SQL: |\[parameters: |\(Background on this error).*", re.DOTALL)  # and behind them
+_OF_POSTGRES = {"asyncpg", "sqlalchemy"}
 LONGEST = 300
 
 
@@ -56,4 +57,6 @@ def in_words(error: BaseException | str) -> str:
     words = " ".join(_AFTER.sub("", _DRIVER.sub("", words)).split())[:LONGEST]
     if isinstance(error, str | AssistantError):
         return words or type(error).__name__
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    kind = type(error)
+    whose = "PostgreSQL" if kind.__module__.partition(".")[0] in _OF_POSTGRES else kind.__name__
+    return f"{whose}: {words}" if words else f"{whose}: {kind.__name__}" if whose != kind.__name__ else whose

@@ -53,7 +53,7 @@ def test_what_postgresql_says_is_told_without_statement_and_values() -> None:
 
     error = DBAPIError("SELECT * FROM posts WHERE text = $1", ("ours",), Full("sorry, too many clients already"))
     assert "ours" in str(error)
-    assert in_words(error) == "DBAPIError: sorry, too many clients already"
+    assert in_words(error) == "PostgreSQL: sorry, too many clients already"
 
 
 def test_an_error_without_words_is_told_by_its_name() -> None:
