@@ -1,6 +1,6 @@
 """The picture of the data flow, drawn from the table of the pipeline, which alone says what stages read and write.
 
-Only where things stand is said here. A stage or an event without a place is an error, so nothing can be forgotten.
+Only where things stand is said here; what has no place yet stands at the right.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from telegram_assistant.names import (
 from telegram_assistant.stages import PIPELINE
 
 WIDTH, HEIGHT = 960, 1130
+FREE = (840, 640, 76)  # x, the first y, and how far apart: for what was not given a place
 LETTER = 7.9  # width of a letter of a name
 
 # Where the middle of each thing is: x, y.
@@ -165,13 +166,21 @@ def stages() -> dict[str, Box]:
     for row in PIPELINE:
         width = 340 if row.stage in {TELETHON_INGEST, INDEXING} else 205
         lines = tuple(wrap(row.does, int(width / 6.4)))
-        made[row.stage] = Box("stage", row.stage, lines, *STAGES[row.stage], width)
+        made[row.stage] = Box("stage", row.stage, lines, *_place(STAGES, row.stage), width)
     return made
 
 
 def events() -> dict[str, Box]:
     names = dict.fromkeys(event for row in PIPELINE for event in (*row.inputs, *row.outputs))
-    return {name: Box("event", name, (), *EVENTS[name], len(name) * LETTER + 28) for name in names}
+    return {name: Box("event", name, (), *_place(EVENTS, name), len(name) * LETTER + 28) for name in names}
+
+
+def _place(places: dict[str, tuple[int, int]], name: str) -> tuple[int, int]:
+    """A new one stands at the right until it is given a better place above."""
+    if name not in places:
+        taken = sum(x == FREE[0] for x, _ in places.values())
+        places[name] = (FREE[0], FREE[1] + taken * FREE[2])
+    return places[name]
 
 
 def around() -> dict[str, Box]:

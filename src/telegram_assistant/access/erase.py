@@ -16,8 +16,9 @@ import msgspec
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.streams import EVENTS, FIELD, encode
+from telegram_assistant.bus.streams import FIELD, encode
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
+from telegram_assistant.domain.events import EVENTS
 from telegram_assistant.domain.media_rules import media_key
 from telegram_assistant.errors import Fatal, Retry, Skip
 from telegram_assistant.index.graph import Graph

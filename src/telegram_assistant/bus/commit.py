@@ -16,7 +16,7 @@ from redis.asyncio.client import Pipeline
 
 from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.bus.stage import Done, Outcome, Stage
-from telegram_assistant.bus.streams import NAMES, add_to
+from telegram_assistant.bus.streams import add_to
 from telegram_assistant.domain.events import DeadLetter, Event, Letters, Step, StepLog
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.log import get_logger
@@ -101,7 +101,7 @@ class BatchCommit:
         match one.outcome:
             case Done(events=events, again=again):
                 for event in events:
-                    published.setdefault(NAMES[type(event)], []).append(event)
+                    published.setdefault(event.name, []).append(event)
                 return "done" if again is None else self._later(one, again, now, later, dead)
             case Skip():
                 log.debug("skipped", stage=self._stage.name, trace_id=one.event.trace_id, reason=str(one.outcome))

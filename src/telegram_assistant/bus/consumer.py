@@ -21,10 +21,10 @@ from redis.exceptions import RedisError
 from telegram_assistant.bus.commit import BatchCommit, Handled
 from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.bus.stage import Outcome, Stage
-from telegram_assistant.bus.streams import EVENTS, FIELD, decode, leave, make_group
+from telegram_assistant.bus.streams import FIELD, decode, leave, make_group
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.bus.tracing import TRACES
-from telegram_assistant.domain.events import DeadLetter, Event, Letters, StepLog
+from telegram_assistant.domain.events import EVENTS, DeadLetter, Event, Letters, StepLog
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip, in_words
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.log import get_logger

@@ -16,41 +16,12 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError, ResponseError
 
-from telegram_assistant.domain import events
-from telegram_assistant.domain.events import Event
+from telegram_assistant.domain.events import EVENTS, SCHEMA_VERSION, Event
 from telegram_assistant.errors import Reject, Retry, in_words
-from telegram_assistant.names import (
-    ALBUM_ASSEMBLED,
-    ALBUMS_PARSED,
-    MEDIA_SETTLED,
-    POSTS_CRAWL,
-    POSTS_DELETED,
-    POSTS_ENRICHED,
-    POSTS_INDEXED,
-    POSTS_PARSED,
-    POSTS_RETAG,
-    POSTS_TAGGED,
-    POSTS_VISION_ANALYZED,
-    stream,
-)
+from telegram_assistant.names import stream
 
 FIELD = "events"
 LONGEST_NAME = 500  # characters of what an event is called by: more fits into no index of the tables
-EVENTS: dict[str, type[Event]] = {
-    POSTS_PARSED: events.PostParsed,
-    POSTS_DELETED: events.PostDeleted,
-    ALBUMS_PARSED: events.AlbumParsed,
-    MEDIA_SETTLED: events.MediaSettled,
-    POSTS_VISION_ANALYZED: events.PostVisionAnalyzed,
-    POSTS_RETAG: events.PostRetag,
-    POSTS_TAGGED: events.PostTagged,
-    POSTS_CRAWL: events.PostCrawl,
-    POSTS_ENRICHED: events.PostEnriched,
-    POSTS_INDEXED: events.PostIndexed,
-    ALBUM_ASSEMBLED: events.AlbumAssembled,
-}
-NAMES = {kind: name for name, kind in EVENTS.items()}
-
 E = TypeVar("E", bound=Event)
 
 _encoder = msgspec.json.Encoder()
@@ -80,7 +51,7 @@ def decode(kind: type[E], payload: bytes | str) -> list[E]:
         raise Reject(f"not a batch of {kind.__name__}: {exc}") from exc
     if any(map(_is_odd, batch)):
         raise Reject(f"not a batch of {kind.__name__}: a name in its envelope is too long, or has a NUL in it")
-    newer = [event for event in batch if event.schema_version > events.SCHEMA_VERSION]
+    newer = [event for event in batch if event.schema_version > SCHEMA_VERSION]
     if newer:
         raise Retry(f"{kind.__name__} of version {newer[0].schema_version} is newer than this program: upgrade it")
     return batch

@@ -6,10 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
 from uuid import UUID
 
 from telegram_assistant.domain.models import Entity
+from telegram_assistant.names import (
+    ALBUM_ASSEMBLED,
+    ALBUMS_PARSED,
+    MEDIA_SETTLED,
+    POSTS_CRAWL,
+    POSTS_DELETED,
+    POSTS_ENRICHED,
+    POSTS_INDEXED,
+    POSTS_PARSED,
+    POSTS_RETAG,
+    POSTS_TAGGED,
+    POSTS_VISION_ANALYZED,
+)
 
 SCHEMA_VERSION = 1
 
@@ -17,6 +30,8 @@ SCHEMA_VERSION = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """The envelope. The same cause gives the same `idempotency_key`, however often it is published."""
+
+    name: ClassVar[str]  # the event `posts.parsed` travels on `stream:posts:parsed`
 
     trace_id: str
     occurred_at: datetime
@@ -28,6 +43,7 @@ class Event:
 class PostParsed(Event):
     """`posts.parsed`: a post is stored that is new, or whose text or media changed."""
 
+    name: ClassVar[str] = POSTS_PARSED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -56,6 +72,7 @@ class PostParsed(Event):
 class PostDeleted(Event):
     """`posts.deleted`: a stored post is gone from Telegram; it must leave the indexes."""
 
+    name: ClassVar[str] = POSTS_DELETED
     tenant_id: UUID
     post_id: UUID
 
@@ -64,6 +81,7 @@ class PostDeleted(Event):
 class MediaSettled(Event):
     """`media.settled`: no file of the post is waited for any more: each is stored, left out, or given up."""
 
+    name: ClassVar[str] = MEDIA_SETTLED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -74,6 +92,7 @@ class MediaSettled(Event):
 class AlbumParsed(Event):
     """`albums.parsed`: every item of a media group is stored."""
 
+    name: ClassVar[str] = ALBUMS_PARSED
     tenant_id: UUID
     channel_id: int
     album_id: UUID
@@ -97,6 +116,7 @@ class Trigger(StrEnum):
 class PostVisionAnalyzed(Event):
     """`posts.vision.analyzed`: every picture of a post was looked at, or left out for a reason that is stored."""
 
+    name: ClassVar[str] = POSTS_VISION_ANALYZED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -110,6 +130,7 @@ class PostVisionAnalyzed(Event):
 class PostRetag(Event):
     """`posts.retag`: a post is to be tagged again."""
 
+    name: ClassVar[str] = POSTS_RETAG
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -120,6 +141,7 @@ class PostRetag(Event):
 class PostTagged(Event):
     """`posts.tagged`: what a model made of the words of a post."""
 
+    name: ClassVar[str] = POSTS_TAGGED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -140,6 +162,7 @@ class PostTagged(Event):
 class PostCrawl(PostTagged):
     """`posts.crawl`: these links of the post deserve reading. Carries the tags on, for indexing waits for neither."""
 
+    name: ClassVar[str] = POSTS_CRAWL
     links: tuple[str, ...]
 
 
@@ -147,6 +170,7 @@ class PostCrawl(PostTagged):
 class PostEnriched(PostTagged):
     """`posts.enriched`: the post is ready for the indexes; `pages` were read, or there was nothing to read."""
 
+    name: ClassVar[str] = POSTS_ENRICHED
     pages: tuple[str, ...] = ()  # canonical addresses
 
 
@@ -154,6 +178,7 @@ class PostEnriched(PostTagged):
 class PostIndexed(Event):
     """`posts.indexed`: the post can be found."""
 
+    name: ClassVar[str] = POSTS_INDEXED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -166,6 +191,7 @@ class PostIndexed(Event):
 class AlbumAssembled(Event):
     """`album.assembled`: what the pictures of an album show together."""
 
+    name: ClassVar[str] = ALBUM_ASSEMBLED
     tenant_id: UUID
     channel_id: int
     album_id: UUID
@@ -179,6 +205,14 @@ class AlbumAssembled(Event):
     has_meme: bool
     has_text: bool
     assembly_lag_seconds: float
+
+
+# Every event that travels, by its name.
+EVENTS: dict[str, type[Event]] = {
+    kind.name: kind
+    for kind in tuple(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

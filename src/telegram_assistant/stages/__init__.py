@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from telegram_assistant.names import (
     ALBUM_ASSEMBLED,
@@ -29,6 +30,15 @@ from telegram_assistant.names import (
     VISION_ANALYSIS,
 )
 
+SMALL = 4  # events at once where each takes long, so that several workers can share them
+
+
+class Words(NamedTuple):
+    """For people, in both languages."""
+
+    en: str
+    ru: str
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -39,8 +49,13 @@ class Row:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     does: str
+    title: Words
+    told: Words  # what it did, in the path of a post
+    about: Words  # for the page of the pipeline
     also_reads: tuple[str, ...] = ()
     also_writes: tuple[str, ...] = ()
+    batch: int = 100  # events at once
+    at_once: int = 2  # batches at once
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -58,6 +73,9 @@ PIPELINE = (
         (),
         (POSTS_PARSED, ALBUMS_PARSED),
         "captures posts, albums, edits, deletions and files",
+        title=Words("Capture", "Захват постов"),
+        told=Words("Read from Telegram and stored", "Прочитан из Telegram и сохранён"),
+        about=Words("Reads the channels.", "Читает каналы."),
         also_writes=(POSTS_DELETED, MEDIA_SETTLED),
     ),
     Row(
@@ -66,6 +84,12 @@ PIPELINE = (
         (POSTS_PARSED,),
         (),
         "saves what another producer told of, and lets posts be found by their words",
+        title=Words("Saving", "Сохранение"),
+        told=Words("Stored", "Сохранён"),
+        about=Words(
+            "Lets posts be found by their words at once; saves those that another source told of.",
+            "Сразу даёт находить посты по словам; сохраняет посты из других источников.",
+        ),
     ),
     Row(
         "4.3",
@@ -73,6 +97,13 @@ PIPELINE = (
         (POSTS_PARSED,),
         (POSTS_VISION_ANALYZED,),
         "looks at pictures, once per file",
+        title=Words("Looking at pictures", "Разбор картинок"),
+        told=Words("Pictures looked at", "Просмотрены картинки"),
+        about=Words(
+            "Reads text on pictures and says what they show, once per file.",
+            "Читает текст на картинках и описывает их, каждый файл один раз.",
+        ),
+        batch=SMALL,
         also_reads=(MEDIA_SETTLED,),  # a post is saved before its files are there
     ),
     Row(
@@ -81,26 +112,68 @@ PIPELINE = (
         (POSTS_VISION_ANALYZED,),
         (POSTS_TAGGED,),
         "tags again, knowing what vision saw",
-        also_reads=(POSTS_RETAG,),  # when somebody asks for it
+        title=Words("Tagging again", "Повторные теги"),
+        told=Words("Tagged again, with its pictures", "Метки уточнены по картинкам"),
+        about=Words(
+            "Finds tags again, knowing what the pictures show.", "Находит теги заново, зная, что на картинках."
+        ),
+        also_reads=(POSTS_RETAG,),  # on request
     ),
-    Row("4.5", TAGGING, (POSTS_PARSED,), (POSTS_TAGGED,), "tags, topics and entities"),
-    Row("4.6", TAG_PERSISTENCE, (POSTS_TAGGED,), (), "saves tags"),
+    Row(
+        "4.5",
+        TAGGING,
+        (POSTS_PARSED,),
+        (POSTS_TAGGED,),
+        "tags, topics and entities",
+        title=Words("Tagging", "Теги"),
+        told=Words("Tagged", "Получил метки"),
+        about=Words("Finds tags, topics, names and places.", "Находит теги, темы, имена и места."),
+    ),
+    Row(
+        "4.6",
+        TAG_PERSISTENCE,
+        (POSTS_TAGGED,),
+        (),
+        "saves tags",
+        title=Words("Saving tags", "Сохранение тегов"),
+        told=Words("Tags stored", "Метки сохранены"),
+        about=Words("Writes tags down.", "Записывает теги."),
+    ),
     Row(
         "4.7",
         CRAWL_TRIGGER,
         (POSTS_TAGGED,),
         (POSTS_CRAWL,),
         "decides which links deserve reading",
+        title=Words("Choosing links", "Выбор ссылок"),
+        told=Words("Links sorted", "Отобраны ссылки"),
+        about=Words("Decides which links deserve reading.", "Решает, какие ссылки стоит прочитать."),
         also_writes=(POSTS_ENRICHED,),  # for posts with nothing to read
     ),
-    Row("4.8", ENRICHMENT, (POSTS_CRAWL,), (POSTS_ENRICHED,), "reads the links"),
+    Row(
+        "4.8",
+        ENRICHMENT,
+        (POSTS_CRAWL,),
+        (POSTS_ENRICHED,),
+        "reads the links",
+        title=Words("Reading links", "Чтение ссылок"),
+        told=Words("Linked pages read", "Прочитаны страницы по ссылкам"),
+        about=Words("Reads the pages that posts link to.", "Читает страницы, на которые ссылаются посты."),
+        batch=SMALL,
+    ),
     Row(
         "4.9",
         INDEXING,
         (POSTS_ENRICHED,),
         (POSTS_INDEXED,),
         "puts posts into the vector index and the graph, and takes deleted ones out",
+        title=Words("Indexing", "Индексация"),
+        told=Words("Made searchable", "Добавлен в поиск"),
+        about=Words(
+            "Makes posts findable, and takes deleted ones out.", "Делает посты находимыми и убирает удалённые."
+        ),
         also_reads=(POSTS_DELETED, POSTS_VISION_ANALYZED, ALBUM_ASSEMBLED),
+        at_once=1,  # writers of an embedded index wait for each other anyway
     ),
     Row(
         "4.10",
@@ -108,8 +181,14 @@ PIPELINE = (
         (ALBUMS_PARSED, POSTS_VISION_ANALYZED),
         (ALBUM_ASSEMBLED,),
         "says what the pictures of an album show together",
+        title=Words("Albums", "Альбомы"),
+        told=Words("Album put together", "Собран альбом"),
+        about=Words(
+            "Says what the pictures of an album show together.", "Описывает, что вместе показывают картинки альбома."
+        ),
     ),
 )
+ROWS = {row.stage: row for row in PIPELINE}
 STAGES = tuple(row.stage for row in PIPELINE if row.inputs)
 EVENTS = tuple(dict.fromkeys(event for row in PIPELINE for event in (*row.inputs, *row.outputs)))
 
@@ -117,3 +196,9 @@ EVENTS = tuple(dict.fromkeys(event for row in PIPELINE for event in (*row.inputs
 def groups() -> Iterator[tuple[str, str]]:
     """Every event with every stage that reads it."""
     return ((event, row.stage) for row in PIPELINE for event in row.inputs)
+
+
+def stage_says(stage: str, what: Literal["title", "told", "about"], *, language: str) -> str:
+    """Its words for people; nothing for a stage of another version."""
+    row = ROWS.get(stage)
+    return "" if row is None else str(getattr(getattr(row, what), language))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from telegram_assistant import __version__
-from telegram_assistant.bus import streams
+from telegram_assistant.domain import events as known
 from telegram_assistant.names import stream
 from telegram_assistant.stages import EVENTS, PIPELINE
 
@@ -16,7 +16,7 @@ REFERENCE = "#/components/schemas/{name}"
 
 def document() -> dict[str, Any]:
     """AsyncAPI 3.0: a channel per stream, an operation for each stage that sends or receives on it."""
-    kinds = [streams.EVENTS[event] for event in EVENTS]
+    kinds = [known.EVENTS[event] for event in EVENTS]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
     return {
         "asyncapi": "3.0.0",
@@ -47,7 +47,7 @@ def _channel(event: str) -> dict[str, Any]:
 
 
 def _message(event: str) -> dict[str, Any]:
-    kind = streams.EVENTS[event]
+    kind = known.EVENTS[event]
     return {
         "name": event,
         "summary": (kind.__doc__ or "").partition("\n")[0],

@@ -58,7 +58,7 @@ from telegram_assistant.names import (
     TAGGING,
     VISION_ANALYSIS,
 )
-from telegram_assistant.stages import EVENTS, groups
+from telegram_assistant.stages import EVENTS, ROWS, groups
 from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
 from telegram_assistant.stages.index_entry import EntryReader, TextIndex
@@ -89,7 +89,6 @@ PATIENCE = 300.0  # seconds without progress after which a stage counts as stuck
 
 STAGE = Rule(within=200.0, what="has finished nothing", remedy="mend what the error says; it goes on by itself")
 MODELS_AWAY = "posts wait for it and go on by themselves; look at that server, or at the AI_… settings"
-SMALL = 4  # events at once where each takes long, so that several workers can share them
 
 
 @dataclass(frozen=True)
@@ -328,10 +327,8 @@ def _index_handlers(indexes: Indexes, albums: Albums, saver: Saver) -> dict[str,
 
 
 def _stages(handlers: Mapping[str, Mapping[str, Handler]]) -> list[Stage]:
-    slow = {VISION_ANALYSIS: SMALL, ENRICHMENT: SMALL}
-    one_at_a_time = {INDEXING: 1}  # writers of an embedded index wait for each other anyway
     return [
-        Stage(name=name, handlers=found, batch=slow.get(name, 100), concurrency=one_at_a_time.get(name, 2))
+        Stage(name=name, handlers=found, batch=ROWS[name].batch, concurrency=ROWS[name].at_once)
         for name, found in handlers.items()
     ]
 

@@ -26,11 +26,11 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 from telethon import TelegramClient
 
-from telegram_assistant.bus.streams import EVENTS, FIELD, decode
+from telegram_assistant.bus.streams import FIELD, decode
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.channel import parse_ref
-from telegram_assistant.domain.events import Event
+from telegram_assistant.domain.events import EVENTS, Event
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import SCHEDULER_LAST_TICK, stream

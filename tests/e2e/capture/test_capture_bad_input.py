@@ -136,9 +136,11 @@ async def test_a_banned_account_is_named_and_another_goes_on(town: Town, store: 
     async def red() -> bool:
         return bool((await program.get("/health")).status_code == 503)
 
+    async def named() -> bool:
+        return "banned" in str((await program.details())["accounts"])
+
     await store.until(red, "health is red without an account")
-    details = await program.details()
-    assert "banned" in str(details["accounts"])
+    await store.until(named, "the account is named as banned")
     assert "banned" in await machine.tga("accounts", "list")
     assert "tga login" in (await listed(machine, "daily_news"))["error"]
     assert "account_lost" in program.log.read_text()

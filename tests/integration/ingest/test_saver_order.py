@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.bus.streams import EVENTS, FIELD, Publisher, decode
+from telegram_assistant.bus.streams import FIELD, Publisher, decode
+from telegram_assistant.domain.events import EVENTS
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Post

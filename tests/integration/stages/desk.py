@@ -17,9 +17,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.stage import Done, Outcome
-from telegram_assistant.bus.streams import EVENTS, FIELD, Publisher, decode
+from telegram_assistant.bus.streams import FIELD, Publisher, decode
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.domain.events import Event, MediaSettled, PostVisionAnalyzed
+from telegram_assistant.domain.events import EVENTS, Event, MediaSettled, PostVisionAnalyzed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Media, MediaKind, Post

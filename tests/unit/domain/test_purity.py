@@ -56,7 +56,7 @@ def violations(source: str) -> list[str]:
 
 
 def allowed(module: str) -> bool:
-    if module in {PACKAGE, "telegram_assistant.errors"} or module.startswith(f"{PACKAGE}."):
+    if module in {PACKAGE, "telegram_assistant.errors", "telegram_assistant.names"} or module.startswith(f"{PACKAGE}."):
         return True
     top = module.partition(".")[0]
     return top == "__future__" or (top in sys.stdlib_module_names and top not in IMPURE)

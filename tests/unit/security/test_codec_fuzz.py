@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from telegram_assistant.bus.streams import EVENTS, decode, encode
-from telegram_assistant.domain.events import SCHEMA_VERSION, Event, PostDeleted
+from telegram_assistant.bus.streams import decode, encode
+from telegram_assistant.domain.events import EVENTS, SCHEMA_VERSION, Event, PostDeleted
 from telegram_assistant.errors import Reject, Retry
 
 pytestmark = pytest.mark.unit

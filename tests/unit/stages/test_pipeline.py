@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.bus.streams import EVENTS as KINDS
+from telegram_assistant.domain.events import EVENTS as KINDS
 from telegram_assistant.names import POSTS_RETAG, stream
 from telegram_assistant.stages import EVENTS, PIPELINE, STAGES, groups
 from telegram_assistant.stages.asyncapi import document

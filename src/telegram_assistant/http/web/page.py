@@ -20,6 +20,7 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.http.web import charts
 from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.language.taxonomy import topic_title
+from telegram_assistant.stages import stage_says
 
 LANGUAGE, THEME, ZONE = "tga_language", "tga_theme", "tga_zone"  # cookies
 THEMES = ("auto", "light", "dark")
@@ -79,6 +80,7 @@ def _render(request: Request, template: str, caller: Caller | None, context: Map
     services = request.app.state.services
     return pages.get_template(template).render(
         t=partial(load_texts(), language),
+        stage_says=partial(stage_says, language=language),
         language=language,
         theme=theme_of(request),
         when=partial(when, language=language, zone=zone, now=services.clock()),

@@ -21,7 +21,6 @@ from telegram_assistant.http.auth import PageCallerDep, ServicesDep
 from telegram_assistant.http.parameters import PostId
 from telegram_assistant.http.web.page import fragment, page, zone_of
 from telegram_assistant.http.web.rendering import diff, rendered, safe_href, search_href
-from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.interests import note
 from telegram_assistant.services.posts import around_of, view_of
 from telegram_assistant.stores.postgres.pipeline import Recorded
@@ -50,7 +49,6 @@ class ShownStep:
     """A step of the path, with how long after the capture it was done."""
 
     step: Recorded
-    key: str  # of its name in the texts; empty: there is none
     after: tuple[str, float]
     took: tuple[str, float]
 
@@ -131,13 +129,10 @@ def _charts(counters: Sequence[Counted], zone: tzinfo) -> list[list[tuple[str, A
 
 
 def _path(steps: Sequence[Recorded]) -> list[ShownStep]:
-    known = load_texts().keys
-    shown = []
-    for step in steps:
-        key = f"post.stage_{step.stage.replace('-', '_')}"
-        after = (step.at - steps[0].at).total_seconds()
-        shown.append(ShownStep(step, key if key in known else "", _span(after), _span(step.duration_ms / 1000)))
-    return shown
+    return [
+        ShownStep(step, _span((step.at - steps[0].at).total_seconds()), _span(step.duration_ms / 1000))
+        for step in steps
+    ]
 
 
 def _span(seconds: float) -> tuple[str, float]:
