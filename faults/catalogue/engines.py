@@ -16,6 +16,11 @@ from faults.installation import Installation
 from faults.trial import Break, Fault, Scope
 
 MOST_CONNECTIONS = 200  # more than it allows
+ROUNDS = 50
+CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND NOT pid = ANY($1::integer[])
+"""
 REFUSE = """
 CREATE OR REPLACE FUNCTION fault_refuses() RETURNS trigger LANGUAGE plpgsql AS
 $$BEGIN RAISE EXCEPTION 'refused by a trigger'; END$$
@@ -83,18 +88,18 @@ async def read_only(lane: Installation) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def no_connections_left(lane: Installation) -> AsyncIterator[None]:
-    """Others have taken every connection, and those of ours are cut."""
+    """Others have taken every connection, and those of ours are cut. Who is cut tries to come back, so in rounds."""
     taken: list[asyncpg.Connection] = []
     try:
         admin = await asyncpg.connect(lane.engines.postgres.url)
         taken.append(admin)
-        await admin.execute("ALTER ROLE tga CONNECTION LIMIT -1")
-        await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'tga'"
-        )
-        with suppress(asyncpg.PostgresError):
-            while len(taken) < MOST_CONNECTIONS:
-                taken += [await asyncpg.connect(lane.engines.postgres.url)]
+        for _ in range(ROUNDS):
+            with suppress(asyncpg.PostgresError):
+                while len(taken) < MOST_CONNECTIONS:
+                    taken += [await asyncpg.connect(lane.engines.postgres.url)]
+            ours = [connection.get_server_pid() for connection in taken]
+            if not await admin.fetch(CUT, ours):
+                break
         yield
     finally:
         for connection in taken:
