@@ -85,6 +85,7 @@ class _Part:
     succeeded_at: float | None = None
     failures: int = 0  # since the last success
     error: str | None = None
+    recovered_at: float | None = None  # when it last succeeded after it was stale
 
     def stale_since(self, now: float) -> float | None:
         """From when on it was tried in vain, if that is too long ago."""
@@ -152,8 +153,10 @@ class Freshness:
             part.flying.pop(number, None)
 
     def succeeded(self, kind: str, name: str) -> None:
-        part = self._part(kind, name)
-        part.succeeded_at = part.tried_at = self._ticks()
+        part, now = self._part(kind, name), self._ticks()
+        if part.stale_since(now) is not None:
+            part.recovered_at = now
+        part.succeeded_at = part.tried_at = now
         part.failures, part.vain_since, part.error = 0, None, None
 
     def failed(self, kind: str, name: str, error: BaseException | str, *, began: float | None = None) -> None:
@@ -183,8 +186,15 @@ class Freshness:
         return [
             Stale(*key, self._named(*key), now - since[key], part.failures, part.error, failing=key[0] in whole)
             for key, part in self._parts.items()
-            if key in since and part.rule.part_of not in since
+            if key in since and part.rule.part_of not in since and not self._of_an_outage_before(part)
         ]
+
+    def _of_an_outage_before(self, part: _Part) -> bool:
+        """It failed only while all that it belongs to did, and was not needed since."""
+        whole = self._parts.get(part.rule.part_of) if part.rule.part_of else None
+        if whole is None or whole.recovered_at is None or part.flying or part.tried_at is None:
+            return False
+        return part.tried_at < whole.recovered_at
 
     def report(self) -> dict[str, dict[str, dict[str, Any]]]:
         """For health: by kind and name, how long ago each succeeded and what it waits for."""

@@ -165,6 +165,8 @@ def test_what_belongs_to_a_stale_part_is_not_told_again(freshness: Freshness, ti
         ticks.now += 20
     assert [one.kind for one in freshness.stale()] == ["account"]
     freshness.succeeded("account", "a")
+    ticks.now += 1
+    fail(freshness, "history of a", "method")
     (method,) = freshness.stale()
     assert method.sentence("11:02:03 UTC").startswith("method history of Alice: it"), "in the words of people"
 
@@ -181,3 +183,19 @@ def test_a_hanging_try_beside_others_that_succeed_counts_only_where_each_must_en
         assert [one.kind for one in freshness.stale()] == ["stage"]
         ticks.now += 46
         assert [one.kind for one in freshness.stale()] == ["account", "stage"]
+
+
+def test_a_method_that_was_tried_only_during_an_outage_is_no_trouble_after_it(
+    freshness: Freshness, ticks: Ticks
+) -> None:
+    freshness.watch("method", "state of a", Rule(within=45.0, part_of=("account", "a")))
+    for _ in range(4):
+        fail(freshness)
+        fail(freshness, "state of a", "method")
+        ticks.now += 20
+    assert names(freshness.stale()) == ["a"]
+    freshness.succeeded("account", "a")
+    assert freshness.stale() == [], "it is not needed now, and nobody knows whether it is answered"
+    ticks.now += 5
+    fail(freshness, "state of a", "method")
+    assert names(freshness.stale()) == ["state of a"]
