@@ -367,12 +367,18 @@ def with_filter(text: str, field: str, value: str) -> str:
 
 
 def without_filter(text: str, written: str) -> str:
-    """The query without this filter, which is given as it stands there."""
+    """The query without this filter, in either language that it may be written in."""
     kept = text[:LONGEST]
+    unwanted = {_same_filter(token) for token in filter_tokens(written)}
     for token in reversed(list(filter_tokens(kept))):
-        if token[0] == written:
+        if _same_filter(token) in unwanted:
             kept = f"{kept[: token.start()]} {kept[token.end() :]}"
     return " ".join(kept.split())
+
+
+def _same_filter(token: re.Match[str]) -> tuple[str, str, str]:
+    value = token["quoted"] if token["quoted"] is not None else token["plain"]
+    return token["sign"] or "", _NAMES[token["name"].casefold()], _tidy(value.strip('"')).casefold()
 
 
 def has_filter(text: str, field: str, value: str) -> bool:

@@ -40,6 +40,7 @@ def test_the_rest_stays_as_it_is() -> None:
     assert without_filter(query, "канал:@x") == '+нефть "цена на" -газ tag:"a b" OR =стали before:2024-01'
     assert without_filter(query, "tag:nothing") == query
     assert without_filter("-tag:x tag:x", "tag:x") == "-tag:x"
+    assert without_filter("снег тег:X", "tag:x") == "снег"
     assert without_filter("тег:«a b» снег", 'тег:"a b"') == "снег"
 
 
