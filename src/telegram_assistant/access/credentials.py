@@ -91,7 +91,7 @@ class Passwords:
 
 
 def _bytes(password: str) -> bytes:
-    """A lone surrogate is no reason to fail; nobody can type one."""
+    """A lone surrogate is no reason to fail: no keyboard types one."""
     return password.encode("utf-8", "surrogatepass")
 
 

@@ -121,7 +121,7 @@ class Eraser:
     async def _remove_files(self, tenant_id: UUID, files: list[str]) -> int:
         removed = 0
         for sha256 in await self._rows.unused(files):
-            # The file within the transaction of its row: whoever wants the same file meanwhile waits for the outcome.
+            # The file within the transaction of its row: another writer of the same file waits for the outcome.
             async with self._rows.removed_file(sha256) as key:
                 if key is not None:
                     await self._media.delete(key)
@@ -200,7 +200,7 @@ class Sweeper:
                 if batch and len(rest) == len(batch):
                     continue
                 if not batch and self._tenant not in str(fields):
-                    continue  # nobody can read it, and it says nothing of the tenant
+                    continue  # it is unreadable, and says nothing of the tenant
                 async with self._redis.pipeline(transaction=True) as pipe:
                     if rest:
                         _ = pipe.xadd(name, {FIELD: encode(rest)})

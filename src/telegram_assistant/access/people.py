@@ -26,7 +26,7 @@ DISABLED = "This user is disabled: enable them first"
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Somebody who may come in, and the token of the link for it."""
+    """A user who may sign in, and the token of the link for it."""
 
     user: User
     token: str = field(repr=False)
@@ -41,7 +41,7 @@ class CreatedKey:
 
 
 def system_caller(tenant: Tenant) -> Caller:
-    """Whoever sits at the machine and types `tga`: may do everything, in the tenant that they name."""
+    """The person at the machine who types `tga`: may do everything, in the named tenant."""
     return Caller(
         tenant_id=tenant.id,
         tenant=tenant.name,

@@ -188,11 +188,11 @@ class Access:
         *,
         address: str = "",
     ) -> None:
-        """Write down what somebody did. Never put a secret into it."""
+        """Write down what a user did. Never put a secret into it."""
         await self._note(caller.tenant_id, caller.user_id, action, target=target, details=details, address=address)
 
     def _new_session(self, user_agent: str) -> tuple[str, NewSession]:
-        """Always a new secret: one that came from outside could be known to somebody."""
+        """Always a new secret: one that came from outside could be known to others."""
         cookie = new_token()
         agent = clean_text(user_agent)[:LONGEST_AGENT]
         return cookie, NewSession(digest(cookie), new_token(), agent, self._clock())

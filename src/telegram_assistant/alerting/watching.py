@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Watch:
-    """`patience`: so long a channel may fail before somebody is told."""
+    """`patience`: so long a channel may fail before an alert."""
 
     posts: WatchedPosts
     notices: Notices
@@ -109,7 +109,7 @@ def _shortage(quota: Quota, code: str, content: dict[str, Any]) -> Condition:
 
 
 def _change(one: ChangedPost) -> dict[str, Any] | None:
-    """None: it came back, which nobody has to know."""
+    """None: it came back, which needs no alert."""
     content: dict[str, Any] = {"post_id": str(one.post_id), "title": one.title, "url": one.url}
     if one.deleted and not one.known_deleted:
         return content | {"code": "deleted"}

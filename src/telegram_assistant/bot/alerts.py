@@ -185,7 +185,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMessage:
-    """A post that somebody wants to know of. `search_id`: of the saved search that found it, to mute it."""
+    """A post that a user is to be told of. `search_id`: of the saved search that found it, to mute it."""
 
     name: str
     post: Shown
@@ -202,7 +202,7 @@ class Delivery:
         self._accounts = accounts
 
     async def close(self) -> None:
-        """Only for whoever opened it with `open_delivery`."""
+        """Only for the caller of `open_delivery`."""
         await self.messenger.bot.session.close()
 
     async def language(self, user_id: UUID) -> str:

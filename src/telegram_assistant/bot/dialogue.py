@@ -231,7 +231,7 @@ class AccessMiddleware(BaseMiddleware):
 
 
 def _is_private(update: Update) -> bool:
-    """Inline queries are asked anywhere, and seen by nobody else."""
+    """Inline queries are asked anywhere, and only their sender sees them."""
     if update.message is not None:
         return update.message.chat.type == ChatType.PRIVATE
     if update.callback_query is not None:

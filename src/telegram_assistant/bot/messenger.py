@@ -54,7 +54,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Gone(Exception):
-    """Nobody can be reached in this chat: it was blocked, deleted, or never begun."""
+    """This chat cannot be reached: it was blocked, deleted, or never begun."""
 
 
 class QuietSession(AiohttpSession):

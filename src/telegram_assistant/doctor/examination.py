@@ -48,7 +48,7 @@ async def examine_all(settings: Settings) -> list[Finding]:
 
 
 def _addresses(settings: Settings, running: Running | None) -> tuple[str | None, str | None]:
-    """Of the tga that runs, else as configured; None: our own, which nobody has started."""
+    """Of the tga that runs, else as configured; None: our own, which does not run."""
     if running is not None:
         return running.database_url, running.redis_url
     database, redis = settings.database_url, settings.redis_url

@@ -241,7 +241,7 @@ def owner(what: str, home: Path, *, running: bool) -> Finding:
 
 
 def model_of_folder(home: Path, model: Model) -> Finding:
-    """Read only: whoever owns the index may be at work."""
+    """Read only: the process that owns the index may be at work."""
     for path in sorted(home.glob(f"*/{GENERATIONS}")):
         try:
             listed = json.loads(path.read_text(encoding="utf-8"))["generations"]
@@ -370,7 +370,7 @@ def _indexes(settings: Settings, state: IndexesState, compared: PassState) -> Fi
 
 
 def _exchanged(settings: Settings, state: IndexesState, home: Path) -> Iterator[str]:
-    """Read only: whoever owns the index may be at work."""
+    """Read only: the process that owns the index may be at work."""
     if not settings.qdrant_url:
         for tenant, mark in state.vectors.items():
             if _mark(home / "vectors" / tenant / "generations.json") != mark:

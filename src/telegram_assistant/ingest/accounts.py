@@ -42,7 +42,7 @@ WAITS_FOR = {
     "upload.getFile": ("files", "files wait, new posts do not"),
 }
 
-# When nobody can read a channel, the error that leaves most hope is the one to act on.
+# When no account can read a channel, the error that leaves most hope is the one to act on.
 HOPE = (Failure.FLOOD, Failure.TRANSIENT, Failure.CHANNEL_PRIVATE, Failure.GONE, Failure.FATAL, Failure.ACCOUNT)
 
 log = get_logger(__name__)
@@ -310,7 +310,7 @@ class AccountPool:
             return None
         able = [seat.id for seat in self._roster.living if seat.id in channel.access_hash]
         if not able or channel.status != "active":
-            return None  # what nobody visits may have lost its name to another
+            return None  # an unvisited channel may have lost its name to another
         info = ChannelInfo(
             id=channel.id,
             title=channel.title,

@@ -41,7 +41,7 @@ HOLD = timedelta(minutes=10)  # a turn is over by then, or its process is dead
 AFTER_FAILURE = timedelta(minutes=5)
 IDLE_SECONDS = 2.0
 ASKED_IDLE_SECONDS = 1.0
-ANSWER_SECONDS = 600  # as long an answer is kept for whoever asked
+ANSWER_SECONDS = 600  # as long an answer is kept for the command
 
 log = get_logger(__name__)
 
@@ -193,7 +193,7 @@ async def _go_on() -> None:
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """An audit that somebody waits for."""
+    """An audit that a command waits for."""
 
     token: str
     channel_id: int

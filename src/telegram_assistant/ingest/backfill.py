@@ -198,7 +198,7 @@ class Backfill:
         if closed:
             self._in_vain.pop(channel.id, None)
         else:
-            # There are messages that nobody can read.
+            # There are messages that cannot be read.
             pause = min(AFTER_FAILURE_SECONDS * 2 ** self._in_vain[channel.id], LONGEST_PAUSE)
             self._not_before[channel.id] = asyncio.get_running_loop().time() + pause
             self._in_vain[channel.id] += 1
@@ -208,13 +208,13 @@ class Backfill:
         return closed
 
     async def _move_watermark(self, channel: Channel, work: Work) -> None:
-        """Back to where this backfill began (SPEC 3.5): what somebody asked for, or the oldest post that it found."""
+        """Back to where this backfill began (SPEC 3.5): what was asked for, or the oldest post that it found."""
         since = work.asked_from or work.oldest
         if since is not None:
             await self._redis.set(low_watermark(channel.id), time_to_text(since), ex=LOW_WATERMARK_TTL)
 
     async def _inherited(self, lock: Lock, channel: Channel) -> bool:
-        """An hour is long (SPEC 3.6): whoever died in the middle of its work is not waited for."""
+        """An hour is long (SPEC 3.6): a process that died is not waited for."""
         holder = text_of(await self._redis.get(backfill_lock(channel.id)))
         if holder is None:
             return False
@@ -269,7 +269,7 @@ class HoleFiller:
         tried: list[Span] = []
         for _ in range(ROUNDS):
             holes = await self._holes(channel)
-            if not holes or holes == tried:  # the rest is what nobody can read
+            if not holes or holes == tried:  # the rest cannot be read
                 break
             tried = holes
             for hole in reversed(holes):

@@ -36,7 +36,7 @@ _priority: ContextVar[Priority] = ContextVar("priority", default=Priority.VISIT)
 
 @contextmanager
 def working_at(priority: Priority) -> Iterator[None]:
-    """Requests made inside have this priority. Not around a `yield`: it would reach into whoever iterates."""
+    """Requests made inside have this priority. Not around a `yield`: it would reach into the caller."""
     token = _priority.set(priority)
     try:
         yield
@@ -180,7 +180,7 @@ class Budget:
             line.waiting.remove(mine)
 
     def _expected(self, line: _Line, mine: Place) -> float:
-        # Asked again after each sleep: somebody more urgent may have come, or somebody ahead may have given up.
+        # Asked again after each sleep: a more urgent request may have come, or one ahead may have given up.
         return line.pace.expected_wait(self._ticks(), ahead=line.ahead_of(mine), slower=self._slower())
 
     def _slower(self) -> float:

@@ -12,7 +12,7 @@ from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, Source, SourceError
 
-FOUND_SECONDS = 600.0  # until then whoever asked has stored the answer
+FOUND_SECONDS = 600.0  # until then the caller has stored the answer
 MISSING_SECONDS = 600.0
 MANY = 1000
 
@@ -70,7 +70,7 @@ class Directory:
         if len(self._answers) >= MANY:
             now = self._ticks()
             self._answers = {known: old for known, old in self._answers.items() if old.until > now}
-        # Hashes differ between accounts; that nobody has a name is true for all of them.
+        # Hashes differ between accounts; that a name does not exist is true for all of them.
         self._answers[(_ANYBODY, key[1]) if answer.info is None else key] = answer
 
 

@@ -40,7 +40,7 @@ from telegram_assistant.stores.postgres.upkeep import Turn, Upkeep
 
 BATCH = 20  # files whose messages are asked for together: that request is the scarce one
 LEASE = timedelta(minutes=15)
-DOWNLOAD_SECONDS = 600.0  # shorter than the lease, so that nobody else starts on the same file
+DOWNLOAD_SECONDS = 600.0  # shorter than the lease, so that no other process starts on the same file
 POLL_SECONDS = 5.0
 LEFT_BEHIND = timedelta(hours=6)  # an upload that was not finished by then never will be
 BACKOFF = Backoff(base=30, factor=4, cap=6 * 3600)
@@ -53,7 +53,7 @@ UPKEEP_BATCH = 50
 EVERY = timedelta(seconds=15)
 WAKE = 5.0  # seconds between two looks whether it is our turn
 BREATH = 0.2  # between two turns of a pass that hurries
-PATIENCE = timedelta(minutes=10)  # for a disk that somebody may mount again
+PATIENCE = timedelta(minutes=10)  # for a disk that may be mounted again
 ABSENT = timedelta(minutes=2)  # without a sign of who keeps the files
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 

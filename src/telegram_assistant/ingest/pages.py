@@ -58,7 +58,7 @@ async def read_on(
 ) -> AsyncGenerator[Stretch, None]:
     """From `after_id` to the end of the history, or until all ids below `until` are proven.
 
-    `newest_id` is what was known before. Whoever takes a stretch saves it before asking for the next. What was read
+    `newest_id` is what was known before. The caller saves a stretch before it asks for the next. What was read
     before a failure is handed out before it is raised.
     """
     stretch: Stretch | None = None

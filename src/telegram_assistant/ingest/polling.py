@@ -1,7 +1,7 @@
 """Polling that learns: after a visit, when to look again; with a tick, what a request is worth (decision 0007).
 
 The rhythm of a channel is learned from the stored posts, so that it does not matter who captured them, or whether the
-process died before it could learn. The price and what is left of the budget stand in Redis, for whoever ticks next.
+process died before it could learn. The price and what is left of the budget stand in Redis, for the next tick.
 """
 
 from __future__ import annotations

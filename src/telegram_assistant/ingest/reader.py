@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Search:
-    """A channel that somebody reads, and what each account needs for it, as it is now: the row may be older."""
+    """A channel that is read, and what each account needs for it, as it is now: the row may be older."""
 
     channel: Channel
     hashes: dict[str, int]  # by account
@@ -109,7 +109,7 @@ class AccountSource:
             raise
 
     async def _each(self, source: Source, pieces: AsyncIterator[T]) -> AsyncIterator[T]:
-        # One by one, because a priority set around a `yield` would leak into whoever iterates.
+        # One by one, because a priority set around a `yield` would leak into the caller.
         try:
             while True:
                 try:
@@ -145,7 +145,7 @@ class ChannelReader(AccountSource):
                     yield piece
             except SourceError as exc:
                 if started:
-                    raise  # whoever has the first half cannot use a new beginning
+                    raise  # a caller that has the first half cannot use a new beginning
                 await self._move(source, mine, exc, tried)
             else:
                 return
@@ -160,7 +160,7 @@ class ChannelReader(AccountSource):
                 await self._move(source, mine, exc, tried)
 
     def _mine(self, peer: Peer) -> Peer:
-        """For the channel itself what the account of now needs, whoever was told of another."""
+        """For the channel itself what the account of now needs, even if the row names another."""
         return self._peer if peer.channel_id == self._peer.channel_id else peer
 
     async def _move(self, source: Source, mine: Peer, exc: SourceError, tried: dict[str, SourceError]) -> None:
@@ -168,5 +168,5 @@ class ChannelReader(AccountSource):
             raise exc  # another account has another hash for it, which we do not know
         tried[source.account_id] = exc
         async with self._moving:
-            if self._source is source and self._peer is mine:  # else somebody moved while we waited
+            if self._source is source and self._peer is mine:  # else another task moved it while we waited
                 self._source, self._peer = await self._pool.move(self._search, source.account_id, tried)

@@ -1,4 +1,4 @@
-"""Puts on the streams what transactions left in the outbox. At least once, soon after the commit, whoever dies."""
+"""Puts on the streams what transactions left in the outbox. At least once, soon after the commit, crash or not."""
 
 from __future__ import annotations
 

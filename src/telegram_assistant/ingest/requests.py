@@ -1,4 +1,4 @@
-"""Turns wishes into channels: asks Telegram what somebody means by @name, once."""
+"""Turns wishes into channels: asks Telegram once what @name is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 
 class Resolver(Protocol):
-    """Whoever can look a channel up, and which account did."""
+    """Looks a channel up, and says which account did."""
 
     async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]: ...
 

@@ -158,7 +158,7 @@ class Roster:
         ACCOUNTS_HELD.set(len(self.usable))
 
     async def end(self, seat: AccountInUse, exc: SourceError) -> None:
-        """This session is of no use any more; whoever logs in again brings another."""
+        """This session is of no use any more; a new login brings another."""
         if not seat.usable:
             return
         ended = replace(seat.account, status=verdict(exc), last_error=str(exc))

@@ -84,7 +84,7 @@ class Scheduler:
                     if last is None or age is None or age >= self._interval or age < -AHEAD:
                         await self.tick()
                     else:
-                        LAST_TICK.set(last.timestamp())  # of whoever ticked before us
+                        LAST_TICK.set(last.timestamp())  # of the process that ticked before us
                 task.progress()
                 await asyncio.sleep(min(self.lock.ttl / 3, self._interval.total_seconds(), 1.0))
         finally:

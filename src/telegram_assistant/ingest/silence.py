@@ -36,7 +36,7 @@ class Look:
     asked_at: datetime
     last_post_at: datetime
     visited_at: datetime | None  # with success
-    lock: Lock  # nobody else backfills the channel meanwhile
+    lock: Lock  # no other process backfills the channel meanwhile
 
 
 class SilenceWatch:

@@ -46,7 +46,7 @@ log = get_logger(__name__)
 
 
 class Accounts(Protocol):
-    """Who reads a channel. Raises SourceError when nobody can now."""
+    """Who reads a channel. Raises SourceError when no account can now."""
 
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]: ...
 
@@ -57,7 +57,7 @@ async def everything() -> None:
 
 
 class LeaseLost(AssistantError):
-    """Somebody else took the channel over: stop reading it."""
+    """Another process took the channel over: stop reading it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ class Plan:
 
     @property
     def patience(self) -> timedelta:
-        """So long after it was due nobody worries."""
+        """How late it may be before health tells of it."""
         return min(timedelta(minutes=15), 5 * self.every)
 
 

@@ -193,7 +193,7 @@ def _legible(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Who takes our mail; without a host nobody does."""
+    """The server that takes our mail; without a host there is none."""
 
     host: str | None
     port: int = 587

@@ -139,7 +139,7 @@ class Citing:
 
 
 class Writer:
-    """Tells stories. Without a language model of somebody's, in the words of the posts."""
+    """Tells stories. Without a language model, in the words of the posts."""
 
     def __init__(self, evidence: Evidence, answerer: Answerer | None = None) -> None:
         self.evidence = evidence
@@ -147,7 +147,7 @@ class Writer:
 
     @property
     def model(self) -> str:
-        """Who writes; empty: nobody, sentences are cut out."""
+        """The model that writes; empty: sentences are cut out of posts."""
         return f"{self._answerer.identity.provider} {self._answerer.identity.model}" if self._answerer else ""
 
     async def tell(
@@ -239,7 +239,7 @@ def _flat(text: str) -> str:
 
 
 class Interests(Protocol):
-    """What somebody likes: weights from 0 to 1 by topic or tag."""
+    """What a user likes: weights from 0 to 1 by topic or tag."""
 
     async def weights(self, tenant_id: UUID, user_id: UUID) -> Mapping[str, float]: ...
 

@@ -71,12 +71,12 @@ class Limits:
 
     building: float = 180.0  # after that no other issue is begun in this run
     issue: float = 480.0
-    sending: float = 60.0  # the same for sending: nobody's digest waits for a mail server that hangs
+    sending: float = 60.0  # the same for sending: no digest waits for a mail server that hangs
     parcel: float = 90.0
 
 
 class DigestJob:
-    """Called every minute by whoever holds the lock of the jobs."""
+    """The process that holds the lock of the jobs calls it every minute."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class DigestJob:
         return done
 
     async def _content(self, digest: Digest, issue: Issue) -> Content:
-        """Without the model where it failed too often, or is so slow that nobody else would get a digest."""
+        """Without the model where it failed too often, or is so slow that other users would get no digest."""
         why = (issue.error or UNFINISHED) if issue.attempts > MODEL_ATTEMPTS else ""
         try:
             async with asyncio.timeout(self._limits.issue):
@@ -233,7 +233,7 @@ def _stopwatch() -> Callable[[], float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """An issue that has to be brought to somebody."""
+    """An issue that is to be delivered."""
 
     digest: Digest
     issue: Issue

@@ -24,7 +24,7 @@ from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 POSTS_SINCE = timedelta(days=3)
 CHANNELS_SINCE = timedelta(days=30)
-LEAST_POSTS = 3  # of a channel about somebody's interests
+LEAST_POSTS = 3  # of a channel about a user's interests
 PER_CHANNEL = 3  # posts of one channel that are recommended
 MOST_LABELS = 50  # interests that are looked for
 
@@ -42,7 +42,7 @@ class RecommendedPost:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """What somebody may want to read and to watch."""
+    """What a user may want to read and to watch."""
 
     posts: tuple[RecommendedPost, ...] = ()
     channels: tuple[FittingChannel, ...] = ()
@@ -76,7 +76,7 @@ def sync_interests(database: AsyncEngine, graph: Graph | None) -> Work:
 
 
 class Advisor:
-    """Recommends from interests; `weights` is for whoever ranks by them (digests)."""
+    """Recommends from interests; digests rank by `weights`."""
 
     def __init__(self, database: AsyncEngine, clock: Callable[[], datetime]) -> None:
         self._interests = Interests(database)

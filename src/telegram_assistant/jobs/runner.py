@@ -32,7 +32,7 @@ log = get_logger(__name__)
 
 
 class Jobs:
-    """The jobs of a process. Whoever holds the lock does the work; the others wait to take over."""
+    """The jobs of a process. The process that holds the lock does the work; the others wait to take over."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Jobs:
         self._wake.set()
 
     async def report(self) -> dict[str, Any]:
-        """The section of health: a job that fails or does not come is what counts, not that somebody waits."""
+        """The section of health: a job that fails or does not come is what counts, not that a process waits."""
         latest, done = await self._runs.latest(), await self._runs.last_done()
         now = self._clock()
         jobs = {
@@ -158,7 +158,7 @@ class Jobs:
             doing.add_done_callback(lambda _: self._wake.set())
 
     async def _do(self, plan: Plan, slot: datetime, attempt: int) -> bool:
-        """Whether it went well. When we are stopped the row stays, and whoever comes next takes it over."""
+        """Whether it went well. When we are stopped the row stays, and the next process takes it over."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -185,7 +185,7 @@ class Jobs:
             asyncio.get_running_loop().call_later(AGAIN.delay(attempt), partial(self.ring, name))
 
     def _reap(self) -> None:
-        """Whoever ended well may have been due again meanwhile. Errors of writing down end this round."""
+        """A job that ended well may be due again meanwhile. Errors of writing down end this round."""
         for name, doing in list(self._running.items()):
             if doing.done():
                 del self._running[name]

@@ -48,7 +48,7 @@ def measure(
 
 
 async def evict_old(evictions: Evictions, media: MediaStore, before: datetime) -> int:
-    """All that nobody opened since, and that can be fetched again; how many."""
+    """How many files were not opened since and can be fetched again."""
     count = size = 0
     while found := await evictions.old(before, limit=BATCH):
         freed = [await evictions.evict(sha256, media.delete, before=before) for sha256 in found]

@@ -1,7 +1,7 @@
 """Saved searches, looked at whenever something was indexed: what is new is told once, to the page and to webhooks.
 
 The position in time is kept in the table; a little of what lies before is read again each time, because what began
-to be written earlier may be seen later. That nobody is told twice is the doing of the table's key.
+to be written earlier may be seen later. The key of the table keeps an alert from being told twice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = get_logger(__name__)
 
 @dataclass
 class Alerts:
-    """Finds and delivers. One process does it at a time: whoever holds the lock."""
+    """Finds and delivers. One process does it at a time, the one that holds the lock."""
 
     saved: SavedSearches
     found: SearchAlerts
@@ -78,7 +78,7 @@ class Alerts:
             await self.lock.release()
 
     async def once(self) -> int:
-        """One round; how many posts somebody was told of."""
+        """One round; how many alerts were told."""
         told = await self.look()
         await self.deliver()
         return told
@@ -192,7 +192,7 @@ def alert_body(parcel: Parcel, post: Shown) -> bytes:
 
 
 def trial_body(search: SavedSearch) -> bytes:
-    """What a webhook gets when somebody tries it."""
+    """What a webhook gets as a test."""
     return _json({"type": "test", "saved_search": {"id": str(search.id), "name": search.name, "query": search.query}})
 
 

@@ -77,7 +77,7 @@ class Planner:
 
 @dataclass(frozen=True)
 class Meaning:
-    """Both halves of it. Whoever has no vector index at hand has no Meaning."""
+    """Both halves of it. A process without the vector index has no Meaning."""
 
     vectors: Vectors
     embedder: Embedder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -28,7 +28,7 @@ from telegram_assistant.stores.postgres.pages import Pages
 
 FRESH = timedelta(hours=24)
 LONGEST_LINK = 2000  # characters; longer ones fit into no index of PostgreSQL
-TAGGED = tuple(PostTagged.__dataclass_fields__)  # what crawl and enriched carry on
+TAGGED = tuple(one.name for one in fields(PostTagged))  # what crawl and enriched carry on
 
 
 @dataclass(frozen=True)

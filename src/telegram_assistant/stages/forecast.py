@@ -20,7 +20,7 @@ from telegram_assistant.stores.postgres.pipeline import Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Posts that wait for an ability; None: nobody knows what one takes."""
+    """Posts that wait for an ability; None: no call was made yet, so the price is unknown."""
 
     ability: str
     provider: str

@@ -72,7 +72,7 @@ class PassState(msgspec.Struct, frozen=True):
 
 @dataclass
 class IndexUpkeep:
-    """One per worker. Whoever holds the embedded indexes does it; with servers the workers take turns."""
+    """One per worker. The worker that holds the embedded indexes does it; with servers the workers take turns."""
 
     upkeep: Upkeep
     indexes: Indexes
@@ -120,7 +120,7 @@ class IndexUpkeep:
             self.admitted.set()
 
     async def release(self) -> None:
-        """A clean end: whoever comes next need not wait."""
+        """A clean end: the next worker need not wait."""
         try:
             async with self.upkeep.turn(INDEXES, IndexesState, every=timedelta()) as turn:
                 if turn is not None and turn.state.place == self.place and self.admitted.is_set():

@@ -54,7 +54,7 @@ async def tag_posts(events: Sequence[PostParsed], *, tagging: Tagging) -> list[O
 async def retag_posts(
     events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, stored_posts: StoredPosts, seen: PictureWords
 ) -> list[Outcome]:
-    """Where vision read something that the tags do not know of, or where somebody asked for it."""
+    """Where vision read something that the tags do not know of, or on request."""
     posts = await stored_posts.of([event.post_id for event in events])
     words = await seen.of(list(posts.values()))
     payers = await tagging.budgets.watchers({post.channel_id for post in posts.values()})

@@ -1,4 +1,4 @@
-"""`vision_analysis` (SPEC 4.3): every picture of a post and album, once per file, whoever posted it.
+"""`vision_analysis` (SPEC 4.3): every picture of a post and album, once per file, in however many posts.
 
 A post is told as analysed when none of its files is waited for any more; what was left out is stored with its reason.
 """
@@ -123,7 +123,7 @@ class Vision:
 async def analyse_posts(
     events: Sequence[PostParsed | MediaSettled], *, vision: Vision, stored_posts: StoredPosts, enrichments: Enrichments
 ) -> list[Outcome]:
-    """Told by the post itself and by each of its files; whoever comes last finds nothing left to wait for."""
+    """Told by the post itself and by each of its files; the last one finds nothing left to wait for."""
     with_files = [event.post_id for event in events if not isinstance(event, PostParsed) or event.has_media]
     posts = await stored_posts.of(with_files) if with_files else {}
     payers = await vision.budgets.watchers({post.channel_id for post in posts.values()})
