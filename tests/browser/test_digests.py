@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
-from telegram_assistant.http.auth import COOKIE
+from telegram_assistant.http.dependencies import COOKIE
 from telegram_assistant.jobs.digests import DigestJob, open_digest_maker
 from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.wiring.runtime import utc_now

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.access.credentials import Passwords
-from telegram_assistant.http.auth import COOKIE
+from telegram_assistant.http.dependencies import COOKIE
 from tests.integration.api.newsroom import Newsroom
 from tests.integration.conftest import PRIVATE, QUICK
 from tests.integration.stages.desk import Desk

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from telegram_assistant.config import Settings
 from telegram_assistant.embedded.process import free_port
-from telegram_assistant.http.auth import COOKIE
+from telegram_assistant.http.dependencies import COOKIE
 from tests.integration.bot.bot_api import TOKEN, BotApi, Person
 
 pytestmark = pytest.mark.e2e

@@ -29,7 +29,7 @@ from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import Role
 from telegram_assistant.health import Health
 from telegram_assistant.http.app import make_app
-from telegram_assistant.http.auth import COOKIE
+from telegram_assistant.http.dependencies import COOKIE
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.jobs.digests import open_digest_maker
 from telegram_assistant.language.inflection import Inflection

@@ -42,8 +42,7 @@ DOORS = (
     "http.app",
     "http.errors http.serving",
     "http.api http.web",
-    "http.dependencies http.digest_form http.etag http.parameters",
-    "http.auth http.cursor http.guards",
+    "http.answers http.dependencies http.guards",
 )
 
 

@@ -19,7 +19,7 @@ from fastapi.routing import APIRoute
 
 from telegram_assistant.http import api as routes
 from telegram_assistant.http.app import PREFIX
-from telegram_assistant.http.auth import get_admin, get_caller
+from telegram_assistant.http.dependencies import get_admin, get_caller
 from tests.integration.api.samples import BODIES, QUERIES, Belongings, belongings_of
 from tests.integration.search.archive import NEWS
 

@@ -43,7 +43,7 @@ async def test_no_request_makes_it_fail(
     app: FastAPI, address: str, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await belongings_of(town, town.admin)
-    monkeypatch.setattr("telegram_assistant.http.auth.PER_MINUTE", 1_000_000)
+    monkeypatch.setattr("telegram_assistant.http.dependencies.PER_MINUTE", 1_000_000)
     tried = await asyncio.to_thread(attack, app.openapi(), address, town.admin.key)
     assert tried > 400
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
 from telegram_assistant.errors import Fatal, Reject, Retry
-from telegram_assistant.http.auth import PER_MINUTE, AdminDep, CallerDep
+from telegram_assistant.http.dependencies import PER_MINUTE, AdminDep, CallerDep
 
 pytestmark = pytest.mark.integration
 

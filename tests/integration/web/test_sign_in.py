@@ -16,7 +16,7 @@ from telegram_assistant.access.credentials import new_token
 from telegram_assistant.access.people import system_caller
 from telegram_assistant.access.service import PER_LOGIN
 from telegram_assistant.domain.access import Role
-from telegram_assistant.http.auth import COOKIE
+from telegram_assistant.http.dependencies import COOKIE
 from telegram_assistant.services.services import Services
 
 pytestmark = pytest.mark.integration

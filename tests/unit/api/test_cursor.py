@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.http.cursor import read_cursor, write_cursor
+from telegram_assistant.http.answers import read_cursor, write_cursor
 from telegram_assistant.services.problems import Problem
 
 pytestmark = pytest.mark.unit

@@ -14,9 +14,8 @@ from telegram_assistant.access.credentials import LONGEST_NAME
 from telegram_assistant.access.people import Invitation
 from telegram_assistant.domain.access import Caller, Role, Via
 from telegram_assistant.errors import Reject
-from telegram_assistant.http.auth import AdminDep, CallerDep, ServicesDep, welcome_link
-from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
-from telegram_assistant.http.etag import etagged
+from telegram_assistant.http.answers import LONGEST, etagged, read_cursor, write_cursor
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep, welcome_link
 from telegram_assistant.services.problems import Problem, conflict, not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.credentials import ApiKey

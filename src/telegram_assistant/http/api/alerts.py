@@ -11,11 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.alerting import LONGEST_NAME, Action, AlertChannel, Delivery, Notice, Topic, Way
 from telegram_assistant.errors import Reject, Retry
+from telegram_assistant.http.answers import LONGEST, read_notice, write_notice
 from telegram_assistant.http.api.search import CountOut
-from telegram_assistant.http.auth import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_notice, write_notice
-from telegram_assistant.http.dependencies import PlaceDep, PlacesDep
-from telegram_assistant.http.parameters import PostId
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, PlaceDep, PlacesDep, PostId, ServicesDep
 from telegram_assistant.services.problems import conflict, not_found
 from telegram_assistant.stores.postgres.alerts import AlertDeliveries, Notices
 from telegram_assistant.stores.postgres.watched_posts import WatchedPost, WatchedPosts

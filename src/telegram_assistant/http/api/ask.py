@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from telegram_assistant.http.api.search import AnswerOut, QuestionIn
-from telegram_assistant.http.auth import CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/ask", tags=["ask"])
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from telegram_assistant.http.auth import CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.bot_link import BotAccount, bot_id_of, webhook_secret
 from telegram_assistant.services.bot_state import Inbox
 from telegram_assistant.services.problems import Problem, bad_request, not_found

@@ -14,9 +14,8 @@ from telegram_assistant.domain.channel import MAX_CHANNEL_ID, SENTENCES, advise
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.domain.thresholds import GapReport
-from telegram_assistant.http.auth import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
-from telegram_assistant.http.etag import etagged
+from telegram_assistant.http.answers import LONGEST, etagged, read_cursor, write_cursor
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
 from telegram_assistant.ingest.polling import Explained
 from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, ChannelActions
 from telegram_assistant.services.problems import not_found

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.http.auth import AdminDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.dependencies import AdminDep, ServicesDep
 from telegram_assistant.services.dead_letters import AT_ONCE, drop_letters, one_letter, replay_letters
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services

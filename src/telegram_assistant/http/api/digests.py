@@ -19,11 +19,10 @@ from telegram_assistant.domain.digests import (
     Language,
     Way,
 )
-from telegram_assistant.http.cursor import LONGEST, read_place, write_place
+from telegram_assistant.http.answers import LONGEST, etagged, read_place, write_place
 from telegram_assistant.http.dependencies import DigestDep
-from telegram_assistant.http.digest_form import DIGEST_EXAMPLE, DigestIn
-from telegram_assistant.http.etag import etagged
 from telegram_assistant.jobs.digests import ShownIssue
+from telegram_assistant.services.digests import DIGEST_EXAMPLE, DigestIn
 from telegram_assistant.stores.postgres.digests import Sending
 
 DIGEST = "2f1acc6c-3a4e-4b8e-9d41-8b8f3c5f0a10"

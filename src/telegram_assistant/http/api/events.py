@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from telegram_assistant.http.auth import CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.live import Listener, LiveFeed
 from telegram_assistant.services.problems import Problem
 

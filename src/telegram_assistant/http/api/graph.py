@@ -8,8 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.http.api.search import FoundPostOut
-from telegram_assistant.http.auth import CallerDep
-from telegram_assistant.http.dependencies import GraphWalkDep
+from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep
 from telegram_assistant.search.graph import Node, NodeKind, Place
 from telegram_assistant.services.problems import not_found
 

@@ -11,7 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict
 
 from telegram_assistant.health import Level
-from telegram_assistant.http.auth import AdminDep, ServicesDep, get_caller
+from telegram_assistant.http.dependencies import AdminDep, ServicesDep, get_caller
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.services.problems import forbidden
 

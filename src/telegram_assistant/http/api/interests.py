@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed
-from telegram_assistant.http.auth import CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.jobs.interests import Advisor, Recommended, RecommendedPost
 from telegram_assistant.language.taxonomy import topic_title

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from telegram_assistant.http.auth import AdminDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_place, write_place
+from telegram_assistant.http.answers import LONGEST, read_place, write_place
+from telegram_assistant.http.dependencies import AdminDep, ServicesDep
 from telegram_assistant.services.jobs import ask_for, known_job, only_the_operator, table
 from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome, Run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Annotated
 from urllib.parse import quote
@@ -12,8 +13,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from telegram_assistant.domain.media_rules import HEAD, UNKNOWN, shown_kind
 from telegram_assistant.errors import Skip
-from telegram_assistant.http.auth import ServicesDep, get_caller
-from telegram_assistant.http.etag import part_of
+from telegram_assistant.http.dependencies import ServicesDep, get_caller
 from telegram_assistant.services.media_links import Thumbnails, is_signed
 from telegram_assistant.services.problems import Problem, bad_request, forbidden, not_found
 from telegram_assistant.services.services import Services
@@ -21,6 +21,7 @@ from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.post_views import KeptFile, PostFiles
 
 LONGEST_NAME = 120
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 router = APIRouter(prefix="/media", tags=["media"])
 
@@ -105,7 +106,7 @@ async def get_media(
     if _knows(if_none_match, tag):
         return Response(status_code=304, headers={**HEADERS, "ETag": tag})
     mime = await _kind(services, file)
-    part = part_of(asked, file.size) if if_range in {None, tag} else None
+    part = _part(asked, file.size) if if_range in {None, tag} else None
     start, end = part or (0, file.size)
     headers = {**HEADERS, "ETag": tag, "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if part is not None:
@@ -168,3 +169,20 @@ def _attachment(file: KeptFile) -> str:
     plain = "".join("_" if one in '/\\:*?"<>|' or not one.isprintable() else one for one in file.name or "")
     name = plain.strip(" ._")[-LONGEST_NAME:] or file.sha256[:16]
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def _part(header: str | None, size: int) -> tuple[int, int] | None:
+    """From and up to which byte; None: the whole. Several parts at once get the whole, as the RFC allows."""
+    asked = _RANGE.fullmatch((header or "").strip())
+    if asked is None or asked[0] == "bytes=-":
+        return None
+    first, last = asked[1], asked[2]
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(int(last) + 1, size) if last else size
+        if last and int(last) < start:
+            return None
+    if start >= size or start >= end:
+        raise Problem(416, f"This file has {size} bytes", headers={"Content-Range": f"bytes */{size}"})
+    return start, end

@@ -11,11 +11,9 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.results import Hit, Shown
-from telegram_assistant.http.auth import CallerDep, ServicesDep
-from telegram_assistant.http.cursor import FIRST, LAST, read_post, write_place
-from telegram_assistant.http.cursor import LONGEST as LONGEST_CURSOR
-from telegram_assistant.http.etag import etagged
-from telegram_assistant.http.parameters import PostId
+from telegram_assistant.http.answers import FIRST, LAST, etagged, read_post, write_place
+from telegram_assistant.http.answers import LONGEST as LONGEST_CURSOR
+from telegram_assistant.http.dependencies import CallerDep, PostId, ServicesDep
 from telegram_assistant.search.graph import Around
 from telegram_assistant.services.media_links import MediaLinks
 from telegram_assistant.services.posts import around_of, view_of

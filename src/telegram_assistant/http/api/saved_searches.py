@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from telegram_assistant.domain.saved_search import DeliveryState
 from telegram_assistant.errors import Retry
+from telegram_assistant.http.answers import LONGEST, etagged, read_found, write_found
 from telegram_assistant.http.api.search import (
     AlertOut,
     AlertsOut,
@@ -21,10 +22,7 @@ from telegram_assistant.http.api.search import (
     WebhookOut,
     WebhookTrialOut,
 )
-from telegram_assistant.http.auth import CallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_found, write_found
-from telegram_assistant.http.dependencies import OwnSavedDep, SavedDep
-from telegram_assistant.http.etag import etagged
+from telegram_assistant.http.dependencies import CallerDep, OwnSavedDep, SavedDep, ServicesDep
 from telegram_assistant.services.problems import conflict
 from telegram_assistant.stores.postgres.saved_searches import SearchAlerts
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts

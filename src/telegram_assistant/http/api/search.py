@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from telegram_assistant.domain.query import Note
 from telegram_assistant.domain.results import Facet, Facets, Hit, Origin, Results, Shown, Snippet, Sort
 from telegram_assistant.domain.saved_search import LONGEST_NAME, Alert, DeliveryState, SavedSearch
-from telegram_assistant.http.auth import CallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST_OF_SEARCH
+from telegram_assistant.http.answers import LONGEST_OF_SEARCH
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.search.ask import Answered
 from telegram_assistant.search.service import MOST_HITS
 from telegram_assistant.services.problems import Problem

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.bus.observer import Sampler, StageHistory
-from telegram_assistant.http.auth import CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.stages import PIPELINE
 from telegram_assistant.stores.postgres.pipeline import OwnLetters

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.storage import Quota, Standing
-from telegram_assistant.http.auth import CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.storage import count_storage, quota_of
 from telegram_assistant.stores.postgres.media import Evictions

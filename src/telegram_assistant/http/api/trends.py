@@ -13,10 +13,8 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.trends import Kind, Subject
-from telegram_assistant.http.auth import CallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_cursor, strange_cursor, write_cursor
-from telegram_assistant.http.etag import etagged
-from telegram_assistant.http.parameters import TrendId
+from telegram_assistant.http.answers import LONGEST, etagged, read_cursor, strange_cursor, write_cursor
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep, TrendId
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.services.problems import not_found

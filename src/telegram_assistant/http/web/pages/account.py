@@ -13,8 +13,8 @@ from telegram_assistant.access.credentials import BAD_EMAIL
 from telegram_assistant.access.people import DISABLED, EMAIL_TAKEN, LAST_ADMIN, TOO_MANY_KEYS, Invitation
 from telegram_assistant.domain.access import Caller, Role
 from telegram_assistant.errors import Reject
-from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep, welcome_link
-from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep, welcome_link
 from telegram_assistant.http.web.page import language_of, page
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.problems import not_found
@@ -39,7 +39,7 @@ Chosen = Annotated[Literal["admin", "member"], Form()]
 
 
 @router.get("")
-async def account(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def account(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     return await _own(request, services, caller)
 
 
@@ -47,7 +47,7 @@ async def account(request: Request, services: ServicesDep, caller: PageCallerDep
 async def create_key(
     request: Request,
     services: ServicesDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     *,
     name: Name = "",
     role: Chosen = "member",
@@ -63,20 +63,20 @@ async def create_key(
 
 
 @router.post("/keys/{key_id}/revoke")
-async def revoke_key(services: ServicesDep, caller: PageCallerDep, key_id: UUID) -> Response:
+async def revoke_key(services: ServicesDep, caller: CallerDep, key_id: UUID) -> Response:
     if await services.access.people.revoke_key(caller, key_id) is None:
         raise not_found("key")
     return RedirectResponse("/account", status_code=303)
 
 
 @router.post("/sign-out-everywhere")
-async def sign_out_everywhere(services: ServicesDep, caller: PageCallerDep) -> Response:
+async def sign_out_everywhere(services: ServicesDep, caller: CallerDep) -> Response:
     await services.access.sign_out_everywhere(caller)
     return RedirectResponse("/sign-in", status_code=303)
 
 
 @router.get("/people")
-async def people(request: Request, services: ServicesDep, caller: PageAdminDep) -> HTMLResponse:
+async def people(request: Request, services: ServicesDep, caller: AdminDep) -> HTMLResponse:
     return await _people(request, services, caller)
 
 
@@ -84,7 +84,7 @@ async def people(request: Request, services: ServicesDep, caller: PageAdminDep) 
 async def invite(
     request: Request,
     services: ServicesDep,
-    caller: PageAdminDep,
+    caller: AdminDep,
     *,
     name: Name = "",
     email: Name = "",
@@ -100,7 +100,7 @@ async def invite(
 
 
 @router.post("/people/{user_id}/link")
-async def make_link(request: Request, services: ServicesDep, caller: PageAdminDep, user_id: UUID) -> HTMLResponse:
+async def make_link(request: Request, services: ServicesDep, caller: AdminDep, user_id: UUID) -> HTMLResponse:
     try:
         made = await services.access.people.link(caller, user_id)
     except Reject as exc:
@@ -114,7 +114,7 @@ async def make_link(request: Request, services: ServicesDep, caller: PageAdminDe
 async def change_user(
     request: Request,
     services: ServicesDep,
-    caller: PageAdminDep,
+    caller: AdminDep,
     user_id: UUID,
     change: Literal["admin", "member", "disable", "enable"],
 ) -> Response:
@@ -131,7 +131,7 @@ async def change_user(
 async def log(
     request: Request,
     services: ServicesDep,
-    caller: PageAdminDep,
+    caller: AdminDep,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
 ) -> HTMLResponse:
     before = None if cursor is None else int(read_cursor(cursor, int)[0])

@@ -14,10 +14,8 @@ from markupsafe import Markup
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.alerting import LONGEST_NAME, Notice, Topic, Way
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_notice, write_notice
-from telegram_assistant.http.dependencies import PlaceDep, PlacesDep
-from telegram_assistant.http.parameters import PostId
+from telegram_assistant.http.answers import LONGEST, read_notice, write_notice
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, PlaceDep, PlacesDep, PostId, ServicesDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.http.web.rendering import diff
 from telegram_assistant.services.problems import not_found
@@ -47,26 +45,26 @@ class ShownNotice:
 async def alerts(
     request: Request,
     services: ServicesDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
 ) -> HTMLResponse:
     return await _page(request, services, caller, cursor=cursor)
 
 
 @router.post("/alerts/read")
-async def read(services: ServicesDep, caller: PageCallerDep) -> RedirectResponse:
+async def read(services: ServicesDep, caller: CallerDep) -> RedirectResponse:
     await Notices(services.database).read(caller.tenant_id, caller.user_id)
     return _back()
 
 
 @router.get("/alerts/watch/{post_id}")
-async def watch_button(request: Request, services: ServicesDep, caller: PageCallerDep, post_id: PostId) -> HTMLResponse:
+async def watch_button(request: Request, services: ServicesDep, caller: CallerDep, post_id: PostId) -> HTMLResponse:
     """A piece of the page of a post."""
     return await _button(request, services, caller, post_id)
 
 
 @router.post("/alerts/watch/{post_id}")
-async def watch(request: Request, services: ServicesDep, caller: PageCallerDep, post_id: PostId) -> Response:
+async def watch(request: Request, services: ServicesDep, caller: CallerDep, post_id: PostId) -> Response:
     """Watch it, or no more."""
     posts = WatchedPosts(services.database)
     if not await posts.unwatch(caller.tenant_id, caller.user_id, post_id) and not await posts.watch(
@@ -82,7 +80,7 @@ async def watch(request: Request, services: ServicesDep, caller: PageCallerDep, 
 async def add_place(
     request: Request,
     services: ServicesDep,
-    admin: PageAdminDep,
+    admin: AdminDep,
     desk: PlacesDep,
     kind: Annotated[Way, Form()],
     *,
@@ -107,7 +105,7 @@ async def toggle(desk: PlacesDep, place: PlaceDep) -> RedirectResponse:
 
 
 @router.post("/alerts/places/{place_id}/remove")
-async def remove(services: ServicesDep, admin: PageAdminDep, desk: PlacesDep, place: PlaceDep) -> RedirectResponse:
+async def remove(services: ServicesDep, admin: AdminDep, desk: PlacesDep, place: PlaceDep) -> RedirectResponse:
     await desk.channels.remove(place)
     await desk.record(services.access, admin, "alert_place_removed", place)
     return _back("#places")
@@ -123,7 +121,7 @@ async def retry(services: ServicesDep, place: PlaceDep) -> RedirectResponse:
 async def test(
     request: Request,
     services: ServicesDep,
-    admin: PageAdminDep,
+    admin: AdminDep,
     desk: PlacesDep,
     place: PlaceDep,
 ) -> HTMLResponse:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.http.web.page import page
 from telegram_assistant.services.bot_link import BotAccount, Code
 
@@ -14,18 +14,18 @@ router = APIRouter(prefix="/account/bot", include_in_schema=False)
 
 
 @router.get("")
-async def show(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def show(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     return await _shown(request, BotAccount(services, caller), caller)
 
 
 @router.post("/code")
-async def make_code(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def make_code(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     account = BotAccount(services, caller)
     return await _shown(request, account, caller, await account.code())
 
 
 @router.post("/unlink")
-async def unlink(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def unlink(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     account = BotAccount(services, caller)
     await account.unlink()
     return await _shown(request, account, caller)

@@ -12,8 +12,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID, advise
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
 from telegram_assistant.http.web.channel_words import Span, bar_of_silence, reasons, span_of
 from telegram_assistant.http.web.charts import coverage_strip
 from telegram_assistant.http.web.page import fragment, page
@@ -29,7 +29,7 @@ HOLES_NAMED = 6
 router = APIRouter(include_in_schema=False)
 
 
-def _desk(services: ServicesDep, caller: PageCallerDep) -> ChannelActions:
+def _desk(services: ServicesDep, caller: CallerDep) -> ChannelActions:
     return ChannelActions(services, caller)
 
 
@@ -41,7 +41,7 @@ Reference = Annotated[str, Form(max_length=LONGEST_REFERENCE)]
 
 
 @router.get("/channels")
-async def channels(request: Request, desk: DeskDep, caller: PageCallerDep, q: Words = "") -> HTMLResponse:
+async def channels(request: Request, desk: DeskDep, caller: CallerDep, q: Words = "") -> HTMLResponse:
     return page(
         request,
         "channels.html",
@@ -55,14 +55,14 @@ async def channels(request: Request, desk: DeskDep, caller: PageCallerDep, q: Wo
 
 @router.get("/channels/list")
 async def listed(
-    request: Request, desk: DeskDep, caller: PageCallerDep, q: Words = "", cursor: Cursor = None
+    request: Request, desk: DeskDep, caller: CallerDep, q: Words = "", cursor: Cursor = None
 ) -> HTMLResponse:
     found = await _listed(desk, caller, q, cursor)
     return fragment(request, "channels_list.html", caller=caller, advise=advise, **found)
 
 
 @router.get("/channels/preview")
-async def preview(request: Request, desk: DeskDep, caller: PageCallerDep, reference: Words = "") -> HTMLResponse:
+async def preview(request: Request, desk: DeskDep, caller: CallerDep, reference: Words = "") -> HTMLResponse:
     """What is known of what is being typed."""
     wrong, found = "", None
     if reference.strip():
@@ -74,7 +74,7 @@ async def preview(request: Request, desk: DeskDep, caller: PageCallerDep, refere
 
 
 @router.get("/channels/requests")
-async def requested(request: Request, desk: DeskDep, caller: PageCallerDep, had: int = 0) -> HTMLResponse:
+async def requested(request: Request, desk: DeskDep, caller: CallerDep, had: int = 0) -> HTMLResponse:
     """Asked again and again while something is looked for; `had` is how many there were, so that the list follows."""
     found = await _requested(desk, caller)
     answer = fragment(request, "channels_requests.html", caller=caller, advise=advise, **found)
@@ -84,7 +84,7 @@ async def requested(request: Request, desk: DeskDep, caller: PageCallerDep, had:
 
 
 @router.post("/channels")
-async def add(request: Request, desk: DeskDep, caller: PageCallerDep, reference: Reference = "") -> Response:
+async def add(request: Request, desk: DeskDep, caller: CallerDep, reference: Reference = "") -> Response:
     await desk.add(reference)
     if "hx-request" not in request.headers:
         return RedirectResponse("/channels", status_code=303)
@@ -94,7 +94,7 @@ async def add(request: Request, desk: DeskDep, caller: PageCallerDep, reference:
 
 @router.post("/channels/requests/{number}/drop")
 async def drop_request(
-    request: Request, desk: DeskDep, caller: PageCallerDep, number: Annotated[int, Path(ge=1, lt=2**63)]
+    request: Request, desk: DeskDep, caller: CallerDep, number: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
     await desk.drop_request(number)
     if "hx-request" not in request.headers:
@@ -105,7 +105,7 @@ async def drop_request(
 
 @router.get("/channels/{channel_id}")
 async def channel(
-    request: Request, desk: DeskDep, services: ServicesDep, caller: PageCallerDep, channel_id: ChannelId
+    request: Request, desk: DeskDep, services: ServicesDep, caller: CallerDep, channel_id: ChannelId
 ) -> HTMLResponse:
     found = await desk.get(channel_id)
     rhythm, explained = await desk.rhythm(found), await desk.explain(channel_id)
@@ -133,7 +133,7 @@ async def channel(
 
 
 @router.get("/channels/{channel_id}/coverage")
-async def coverage(request: Request, desk: DeskDep, caller: PageCallerDep, channel_id: ChannelId) -> HTMLResponse:
+async def coverage(request: Request, desk: DeskDep, caller: CallerDep, channel_id: ChannelId) -> HTMLResponse:
     """Polled while older posts are on their way."""
     found = await desk.get(channel_id)
     return fragment(request, "channel_coverage.html", caller=caller, channel=found, **await _coverage(desk, channel_id))
@@ -153,20 +153,20 @@ async def backfill(desk: DeskDep, channel_id: ChannelId, since: Annotated[date |
 
 
 @router.post("/channels/{channel_id}/remove")
-async def remove(services: ServicesDep, admin: PageAdminDep, channel_id: ChannelId) -> Response:
+async def remove(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> Response:
     await _of(services, admin).remove(channel_id)
     return RedirectResponse("/channels", status_code=303)
 
 
 @router.post("/channels/{channel_id}/revive")
-async def revive(services: ServicesDep, admin: PageAdminDep, channel_id: ChannelId) -> Response:
+async def revive(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> Response:
     return _back(await _of(services, admin).revive(channel_id))
 
 
 @router.post("/channels/{channel_id}/change")
 async def change(
     services: ServicesDep,
-    admin: PageAdminDep,
+    admin: AdminDep,
     channel_id: ChannelId,
     priority: Annotated[int, Form(ge=-1000, le=1000)],
     timezone: Annotated[str, Form(max_length=64)],

@@ -13,10 +13,8 @@ from pydantic import ValidationError
 
 from telegram_assistant.domain.digests import Digest, Frequency, Issue, Language, Way, Wish
 from telegram_assistant.errors import Reject
-from telegram_assistant.http.auth import ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_place, write_place
-from telegram_assistant.http.dependencies import DigestDep
-from telegram_assistant.http.digest_form import DigestIn
+from telegram_assistant.http.answers import LONGEST, read_place, write_place
+from telegram_assistant.http.dependencies import DigestDep, ServicesDep
 from telegram_assistant.http.web.page import ZONE, fragment, language_of, page
 from telegram_assistant.jobs.digest_formats import (
     correction_words,
@@ -30,7 +28,7 @@ from telegram_assistant.jobs.digest_formats import (
 )
 from telegram_assistant.jobs.digests import ShownIssue
 from telegram_assistant.language.taxonomy import load_taxonomy
-from telegram_assistant.services.digests import DigestActions
+from telegram_assistant.services.digests import DigestActions, DigestIn
 from telegram_assistant.services.problems import Problem, not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.digests import DigestIssues, DigestPosts, Digests

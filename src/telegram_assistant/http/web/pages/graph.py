@@ -10,8 +10,7 @@ from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from telegram_assistant.domain.query import with_filter
-from telegram_assistant.http.auth import PageCallerDep
-from telegram_assistant.http.dependencies import GraphWalkDep
+from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep
 from telegram_assistant.http.web.charts import Ray, graph_picture
 from telegram_assistant.http.web.page import language_of, link, page
 from telegram_assistant.i18n import load_texts
@@ -31,7 +30,7 @@ router = APIRouter(include_in_schema=False)
 async def graph(
     request: Request,
     walking: GraphWalkDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     node: Annotated[str, Query(max_length=400)] = "",
 ) -> HTMLResponse:
     place = await walking.around(caller.tenant_id, node)

@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from telegram_assistant.domain.access import SYSTEM_TENANT, Caller
 from telegram_assistant.domain.results import Hit, Results, Shown, Snippet, Sort, Teller
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST as LONGEST_CURSOR
-from telegram_assistant.http.cursor import read_post, write_place
+from telegram_assistant.http.answers import LONGEST as LONGEST_CURSOR
+from telegram_assistant.http.answers import read_post, write_place
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.http.web.rendering import highlighted
 from telegram_assistant.search.snippets import LENGTH
@@ -56,7 +56,7 @@ class ShownStory:
 
 
 @router.get("/")
-async def home(request: Request, services: ServicesDep, caller: PageCallerDep, cursor: Cursor = None) -> HTMLResponse:
+async def home(request: Request, services: ServicesDep, caller: CallerDep, cursor: Cursor = None) -> HTMLResponse:
     found, overview, health = await asyncio.gather(
         _newest(services, caller, cursor), _overview(services, caller), _health(services, caller)
     )
@@ -72,7 +72,7 @@ async def home(request: Request, services: ServicesDep, caller: PageCallerDep, c
 
 
 @router.get("/home/starting")
-async def starting(request: Request, services: ServicesDep, caller: PageCallerDep) -> Response:
+async def starting(request: Request, services: ServicesDep, caller: CallerDep) -> Response:
     """How far a fresh install has got; with the first post that can be found the page is loaded anew."""
     searchable = await VisiblePosts(services.database).searchable(caller.tenant_id)
     if searchable:
@@ -82,9 +82,7 @@ async def starting(request: Request, services: ServicesDep, caller: PageCallerDe
 
 
 @router.get("/home/stories")
-async def stories(
-    request: Request, services: ServicesDep, caller: PageCallerDep, cursor: Cursor = None
-) -> HTMLResponse:
+async def stories(request: Request, services: ServicesDep, caller: CallerDep, cursor: Cursor = None) -> HTMLResponse:
     """Further ones, below those that are there."""
     found = await _newest(services, caller, cursor)
     return fragment(request, "home_stories.html", caller=caller, **await _stories(services, caller, found))
@@ -94,7 +92,7 @@ async def stories(
 async def new(
     request: Request,
     services: ServicesDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     after: Annotated[str, Query(max_length=LONGEST_CURSOR)],
 ) -> HTMLResponse:
     """How many stories came since the page was made, asked when a post is announced."""

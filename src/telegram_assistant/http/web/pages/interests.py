@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.interests import LONGEST_TOPIC
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.jobs.interests import Advisor
 from telegram_assistant.language.taxonomy import load_taxonomy
@@ -24,7 +24,7 @@ Topic = Annotated[str, Form(min_length=1, max_length=LONGEST_TOPIC)]
 
 
 @router.get("/interests")
-async def interests(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def interests(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     known = await weighed_of(services, caller)
     taken = {one.interest.topic for one in known}
     topics = load_taxonomy(services.settings.ai_topics_file).names()
@@ -41,7 +41,7 @@ async def interests(request: Request, services: ServicesDep, caller: PageCallerD
 
 
 @router.get("/interests/recommended")
-async def recommended(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def recommended(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     """Loaded after the page."""
     advisor = Advisor(services.database, services.clock)
     found = await advisor.recommend(caller.tenant_id, caller.user_id, limit=POSTS)
@@ -50,20 +50,20 @@ async def recommended(request: Request, services: ServicesDep, caller: PageCalle
 
 @router.post("/interests")
 async def change(
-    services: ServicesDep, caller: PageCallerDep, topic: Topic, level: Annotated[str, Form(max_length=10)] = "much"
+    services: ServicesDep, caller: CallerDep, topic: Topic, level: Annotated[str, Form(max_length=10)] = "much"
 ) -> Response:
     await choose(services, caller, topic, LEVELS.get(level, 1.0))
     return RedirectResponse("/interests", status_code=303)
 
 
 @router.post("/interests/forget")
-async def forget_one(services: ServicesDep, caller: PageCallerDep, topic: Topic) -> Response:
+async def forget_one(services: ServicesDep, caller: CallerDep, topic: Topic) -> Response:
     await forget(services, caller, topic)
     return RedirectResponse("/interests", status_code=303)
 
 
 @router.post("/interests/forget-all")
-async def forget_all(services: ServicesDep, caller: PageCallerDep) -> Response:
+async def forget_all(services: ServicesDep, caller: CallerDep) -> Response:
     await forget(services, caller, None)
     return RedirectResponse("/interests", status_code=303)
 

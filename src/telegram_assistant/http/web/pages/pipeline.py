@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.bus.observer import StageHistory
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.http.auth import PageAdminDep, PageCallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
 from telegram_assistant.http.web.channel_words import span_of_seconds
 from telegram_assistant.http.web.page import fragment, link, page
 from telegram_assistant.jobs import DIGESTS, START, Plan
@@ -76,20 +76,20 @@ class ShownLetter:
 
 @router.get("/pipeline")
 async def pipeline(
-    request: Request, services: ServicesDep, caller: PageCallerDep, stage: Stage = None, cursor: Cursor = None
+    request: Request, services: ServicesDep, caller: CallerDep, stage: Stage = None, cursor: Cursor = None
 ) -> HTMLResponse:
     letters = await _letters(services, caller, stage, cursor) if caller.is_admin else {}
     return page(request, "pipeline.html", caller=caller, **await _stages(services, caller), **letters)
 
 
 @router.get("/pipeline/stages")
-async def stages(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def stages(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     """Polled."""
     return fragment(request, "pipeline_stages.html", caller=caller, **await _stages(services, caller))
 
 
 @router.get("/pipeline/storage")
-async def storage(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def storage(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     """Asked for by itself: it may take a while to count."""
     usage = await count_storage(StorageUsage(services.database), caller)
     largest = max((one.bytes for one in usage), default=0) or 1
@@ -99,28 +99,28 @@ async def storage(request: Request, services: ServicesDep, caller: PageCallerDep
 
 @router.get("/pipeline/letters")
 async def letters(
-    request: Request, services: ServicesDep, admin: PageAdminDep, stage: Stage = None, cursor: Cursor = None
+    request: Request, services: ServicesDep, admin: AdminDep, stage: Stage = None, cursor: Cursor = None
 ) -> HTMLResponse:
     found = await _letters(services, admin, stage, cursor)
     return fragment(request, "pipeline_letters.html", caller=admin, **found)
 
 
 @router.post("/pipeline/letters/{letter_id}/replay")
-async def replay(request: Request, services: ServicesDep, admin: PageAdminDep, letter_id: LetterId) -> Response:
+async def replay(request: Request, services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> Response:
     letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
     count, _ = await replay_letters(services, admin, [letter])
     return await _after(request, services, admin, done=("replayed", count))
 
 
 @router.post("/pipeline/letters/{letter_id}/drop")
-async def drop(request: Request, services: ServicesDep, admin: PageAdminDep, letter_id: LetterId) -> Response:
+async def drop(request: Request, services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> Response:
     letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
     return await _after(request, services, admin, done=("dropped", await drop_letters(services, admin, [letter])))
 
 
 @router.post("/pipeline/letters/replay")
 async def replay_all(
-    request: Request, services: ServicesDep, admin: PageAdminDep, stage: Annotated[str, Form(max_length=100)] = ""
+    request: Request, services: ServicesDep, admin: AdminDep, stage: Annotated[str, Form(max_length=100)] = ""
 ) -> Response:
     """All of a stage, or of all."""
     found = await OwnLetters(services.database, admin.tenant_id).page(stage=_stage(stage), limit=AT_ONCE)
@@ -195,7 +195,7 @@ SHOWN = 50
 async def jobs(
     request: Request,
     services: ServicesDep,
-    admin: PageAdminDep,
+    admin: AdminDep,
     job: Annotated[str, Query(max_length=50)] = DIGESTS,
 ) -> HTMLResponse:
     only_the_operator(admin)
@@ -224,9 +224,7 @@ async def jobs(
 
 
 @router.post("/jobs/run")
-async def run(
-    services: ServicesDep, admin: PageAdminDep, job: Annotated[str, Form(max_length=50)] = DIGESTS
-) -> Response:
+async def run(services: ServicesDep, admin: AdminDep, job: Annotated[str, Form(max_length=50)] = DIGESTS) -> Response:
     await ask_for(services, admin, job)
     return RedirectResponse(link("/jobs", job=job), status_code=303)
 

@@ -17,8 +17,7 @@ from markupsafe import Markup
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import Act
 from telegram_assistant.errors import Retry
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep
-from telegram_assistant.http.parameters import PostId
+from telegram_assistant.http.dependencies import CallerDep, PostId, ServicesDep
 from telegram_assistant.http.web.page import fragment, page, zone_of
 from telegram_assistant.http.web.rendering import diff, rendered, safe_href, search_href
 from telegram_assistant.services.interests import note
@@ -54,7 +53,7 @@ class ShownStep:
 
 
 @router.get("/posts/{post_id}")
-async def post(request: Request, services: ServicesDep, caller: PageCallerDep, post_id: PostId) -> HTMLResponse:
+async def post(request: Request, services: ServicesDep, caller: CallerDep, post_id: PostId) -> HTMLResponse:
     view = await view_of(services, caller, post_id)
     views = PostViews(services.database)
     versions = await views.versions(caller.tenant_id, view.id)
@@ -80,7 +79,7 @@ async def post(request: Request, services: ServicesDep, caller: PageCallerDep, p
 
 
 @router.get("/posts/{post_id}/similar")
-async def similar(request: Request, services: ServicesDep, caller: PageCallerDep, post_id: PostId) -> HTMLResponse:
+async def similar(request: Request, services: ServicesDep, caller: CallerDep, post_id: PostId) -> HTMLResponse:
     """Loaded after the page, which does not wait for the index."""
     await view_of(services, caller, post_id)
     try:
@@ -91,7 +90,7 @@ async def similar(request: Request, services: ServicesDep, caller: PageCallerDep
 
 
 @router.get("/posts/{post_id}/around")
-async def around(request: Request, services: ServicesDep, caller: PageCallerDep, post_id: PostId) -> HTMLResponse:
+async def around(request: Request, services: ServicesDep, caller: CallerDep, post_id: PostId) -> HTMLResponse:
     """From the graph, likewise."""
     await view_of(services, caller, post_id)
     try:

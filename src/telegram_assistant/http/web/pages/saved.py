@@ -13,9 +13,8 @@ from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.saved_search import LONGEST_NAME, Alert
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep
-from telegram_assistant.http.cursor import LONGEST, read_found, write_found
-from telegram_assistant.http.dependencies import OwnSavedDep, SavedDep
+from telegram_assistant.http.answers import LONGEST, read_found, write_found
+from telegram_assistant.http.dependencies import CallerDep, OwnSavedDep, SavedDep, ServicesDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
@@ -37,7 +36,7 @@ class ShownAlert:
 
 
 @router.get("/saved")
-async def saved(request: Request, services: ServicesDep, caller: PageCallerDep, of: Of = None) -> HTMLResponse:
+async def saved(request: Request, services: ServicesDep, caller: CallerDep, of: Of = None) -> HTMLResponse:
     return await _page(request, services, caller, of=of)
 
 
@@ -45,7 +44,7 @@ async def saved(request: Request, services: ServicesDep, caller: PageCallerDep, 
 async def alerts(
     request: Request,
     services: ServicesDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     cursor: Annotated[str, Query(max_length=LONGEST)],
     of: Of = None,
 ) -> HTMLResponse:
@@ -56,7 +55,7 @@ async def alerts(
 
 @router.get("/saved/unread")
 async def unread(
-    request: Request, services: ServicesDep, caller: PageCallerDep, seen: Annotated[int, Query(ge=0, lt=2**31)] = 0
+    request: Request, services: ServicesDep, caller: CallerDep, seen: Annotated[int, Query(ge=0, lt=2**31)] = 0
 ) -> HTMLResponse:
     """How many more there are than the page shows."""
     count = await SearchAlerts(services.database).unread(caller.tenant_id, caller.user_id)
@@ -74,7 +73,7 @@ async def save(
 
 
 @router.post("/saved/read")
-async def read(services: ServicesDep, caller: PageCallerDep) -> RedirectResponse:
+async def read(services: ServicesDep, caller: CallerDep) -> RedirectResponse:
     await SearchAlerts(services.database).read(caller.tenant_id, caller.user_id)
     return _back()
 
@@ -101,7 +100,7 @@ async def retry(services: ServicesDep, one: OwnSavedDep) -> RedirectResponse:
 async def set_webhook(
     request: Request,
     services: ServicesDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     desk: SavedDep,
     one: OwnSavedDep,
     *,
@@ -125,7 +124,7 @@ async def drop_webhook(desk: SavedDep, one: OwnSavedDep) -> RedirectResponse:
 async def try_webhook(
     request: Request,
     services: ServicesDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     desk: SavedDep,
     one: OwnSavedDep,
 ) -> HTMLResponse:

@@ -17,8 +17,8 @@ from telegram_assistant.domain.interests import Act, topics_of_query
 from telegram_assistant.domain.query import filters_in, has_filter, with_filter, without_filter, without_filters
 from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Sort, Teller
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep, services_of
-from telegram_assistant.http.cursor import LONGEST_OF_SEARCH
+from telegram_assistant.http.answers import LONGEST_OF_SEARCH
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep, services_of
 from telegram_assistant.http.web.page import fragment, language_of, link, page, zone_of
 from telegram_assistant.http.web.rendering import highlighted
 from telegram_assistant.i18n import load_texts
@@ -81,7 +81,7 @@ class Chip:
 
 @router.get("/search")
 async def search(
-    request: Request, services: ServicesDep, caller: PageCallerDep, q: Asked = "", sort: Sort = Sort.BEST
+    request: Request, services: ServicesDep, caller: CallerDep, q: Asked = "", sort: Sort = Sort.BEST
 ) -> HTMLResponse:
     query = clean_text(q).strip()
     results = await _find(request, caller, query, sort)
@@ -109,7 +109,7 @@ async def search(
 async def more(
     request: Request,
     services: ServicesDep,
-    caller: PageCallerDep,
+    caller: CallerDep,
     cursor: Annotated[str, Query(max_length=LONGEST_OF_SEARCH)],
     *,
     q: Asked = "",

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from telegram_assistant.access.credentials import BAD_LOGIN, TOO_EASY, TOO_LONG, TOO_SHORT
 from telegram_assistant.access.service import NO_LOGIN, SPENT, TAKEN, WRONG
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.http.auth import COOKIE, ServicesDep, address_of, get_caller
+from telegram_assistant.http.dependencies import COOKIE, ServicesDep, address_of, get_caller
 from telegram_assistant.http.web.page import LANGUAGE, THEME, language_of, page
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.problems import forbidden

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.storage import COUNTED
 from telegram_assistant.errors import Retry
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.http.web.charts import Counts, storage_bars
 from telegram_assistant.http.web.page import language_of, page, size, zone_of
 from telegram_assistant.i18n import load_texts
@@ -33,7 +33,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/storage")
-async def storage(request: Request, services: ServicesDep, caller: PageCallerDep) -> HTMLResponse:
+async def storage(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     history = await fresh_history(services, caller)
     quota = await quota_of(services, caller)
     language = language_of(request)
@@ -61,7 +61,7 @@ async def storage(request: Request, services: ServicesDep, caller: PageCallerDep
 
 @router.post("/storage/evicted/{sha256}/fetch")
 async def fetch(
-    services: ServicesDep, caller: PageCallerDep, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+    services: ServicesDep, caller: CallerDep, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 ) -> RedirectResponse:
     if not await Evictions(services.database).fetch_again(caller.tenant_id, sha256):
         raise not_found("file that was given up")

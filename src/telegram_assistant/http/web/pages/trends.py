@@ -14,8 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.trends import LEAST_DAYS, Kind, Subject, Window
-from telegram_assistant.http.auth import PageCallerDep, ServicesDep
-from telegram_assistant.http.parameters import TrendId
+from telegram_assistant.http.dependencies import CallerDep, ServicesDep, TrendId
 from telegram_assistant.http.web.page import language_of, link, page, zone_of
 from telegram_assistant.http.web.rendering import search_href
 from telegram_assistant.language.taxonomy import topic_title
@@ -74,7 +73,7 @@ class Step:
 
 @router.get("/trends")
 async def trends(
-    request: Request, services: ServicesDep, caller: PageCallerDep, days: Days = 7, looked: Looked | None = None
+    request: Request, services: ServicesDep, caller: CallerDep, days: Days = 7, looked: Looked | None = None
 ) -> HTMLResponse:
     since, before = span_of(services.clock(), None, days)
     found = await Trends(services.database).page(caller.tenant_id, since=since, before=before, limit=MOST)
@@ -96,13 +95,13 @@ async def trends(
 
 
 @router.post("/trends/find")
-async def find(services: ServicesDep, caller: PageCallerDep) -> Response:
+async def find(services: ServicesDep, caller: CallerDep) -> Response:
     saved = await look_now(services, caller)
     return RedirectResponse(link("/trends", days=1, looked=len(saved.new)), status_code=303)
 
 
 @router.get("/trends/{trend_id}")
-async def trend(request: Request, services: ServicesDep, caller: PageCallerDep, trend_id: TrendId) -> HTMLResponse:
+async def trend(request: Request, services: ServicesDep, caller: CallerDep, trend_id: TrendId) -> HTMLResponse:
     found = await Trends(services.database).get(caller.tenant_id, trend_id)
     if found is None:
         raise not_found("trend")

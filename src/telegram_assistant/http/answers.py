@@ -1,13 +1,20 @@
-"""Where a page of a list ended, as clients send it back: opaque, and checked when it comes."""
+"""What answers have in common: models made from our values, pages of a list, and a tag for what a client may keep.
+
+Where a page ended is told as a cursor: opaque, and checked when a client sends it back.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from uuid import UUID
 
 import msgspec
+from fastapi import Request
+from fastapi.responses import Response
+from pydantic import BaseModel
 
 from telegram_assistant.domain.alerting import Notice
 from telegram_assistant.domain.saved_search import Alert
@@ -83,3 +90,14 @@ def read_notice(cursor: str) -> tuple[datetime, UUID]:
 
 def strange_cursor() -> Problem:
     return Problem(422, "cursor: is none of this list; leave it out to begin at the start")
+
+
+def etagged(request: Request, model: BaseModel) -> Response:
+    """The model as JSON, or 304 when the client has it already."""
+    body = model.model_dump_json().encode()
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Authorization, Cookie"}
+    known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+    if tag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)
