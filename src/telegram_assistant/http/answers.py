@@ -7,23 +7,58 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import msgspec
 from fastapi import Request
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.alerting import Notice
 from telegram_assistant.domain.saved_search import Alert
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.stores.postgres.post_views import Place
 
+Value = TypeVar("Value")
+Item = TypeVar("Item")
+
 LONGEST = 1000  # characters of a cursor
 LONGEST_OF_SEARCH = 2_000  # of a search
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class FromValue(BaseModel):
+    """Made from a value of ours with the same names."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Items(FromValue, Generic[Item]):
+    """All of a list."""
+
+    items: list[Item]
+
+
+class Page(Items[Item], Generic[Item]):
+    """Some of a list."""
+
+    next: str | None = Field(description="Send it as `cursor` for the following page; null: this was the last.")
+
+
+def page_of(
+    found: Sequence[Value], limit: int, show: Callable[[Value], Item], cursor: Callable[[Value], str]
+) -> Page[Item]:
+    """`found` has one more than `limit` where there is a following page."""
+    following = cursor(found[limit - 1]) if len(found) > limit else None
+    return Page(items=[show(one) for one in found[:limit]], next=following)
+
+
+def rounded(digits: int) -> AfterValidator:
+    return AfterValidator(lambda number: round(number, digits))
 
 
 def write_cursor(*parts: str | int) -> str:

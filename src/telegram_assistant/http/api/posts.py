@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
-from telegram_assistant.domain.results import Hit, Shown
-from telegram_assistant.http.answers import FIRST, LAST, etagged, read_post, write_place
+from telegram_assistant.domain.models import Ocr
+from telegram_assistant.domain.results import Shown
+from telegram_assistant.http.answers import (
+    FIRST,
+    LAST,
+    FromValue,
+    Items,
+    Page,
+    etagged,
+    page_of,
+    read_post,
+    write_place,
+)
 from telegram_assistant.http.answers import LONGEST as LONGEST_CURSOR
 from telegram_assistant.http.dependencies import CallerDep, PostId, ServicesDep
-from telegram_assistant.search.graph import Around
 from telegram_assistant.services.media_links import MediaLinks
 from telegram_assistant.services.posts import around_of, view_of
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.stores.postgres.post_views import PostView, PostViews, ShownFile
+from telegram_assistant.stores.postgres.post_views import Counted, LinkedPage, Named, PostView, PostViews
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 EXAMPLE = "3f0c7c52-5d0e-5c3a-9a53-0c7f7c1f2b11"
 THUMBNAIL = 640
-
-
-class FromValue(BaseModel):
-    """Made from a value of ours with the same names."""
-
-    model_config = ConfigDict(from_attributes=True)
+Value = TypeVar("Value")
 
 
 class ChannelOut(FromValue):
@@ -59,13 +65,6 @@ class PostLineOut(FromValue):
     reactions: dict[str, int] = Field(examples=[{"👍": 12}])
 
 
-class PostListOut(BaseModel):
-    """A page of posts, the newest first."""
-
-    items: list[PostLineOut]
-    next: str | None = Field(description="Send it as `cursor` for the following page; null: this was the last.")
-
-
 class EntityOut(FromValue):
     """Formatting. Offset and length count UTF-16 units, as Telegram does."""
 
@@ -74,14 +73,6 @@ class EntityOut(FromValue):
     length: int
     url: str | None
     detail: str | None
-
-
-class OcrOut(FromValue):
-    """Text on a picture."""
-
-    text: str
-    engine: str
-    confidence: float
 
 
 class SeenOut(FromValue):
@@ -93,7 +84,7 @@ class SeenOut(FromValue):
     labels: list[str]
     objects: list[str]
     scene: str
-    ocr: OcrOut | None
+    ocr: Ocr | None
     nsfw_score: float | None
     dominant_colors: list[str]
     provider: str
@@ -120,43 +111,15 @@ class FileOut(FromValue):
     thumbnail: str | None = Field(None, description="A small copy of a picture, likewise.")
     seen: SeenOut | None
 
-    @classmethod
-    def of(cls, file: ShownFile, links: MediaLinks) -> FileOut:
-        out = cls.model_validate(file)
-        if file.status == "stored" and file.sha256:
-            out.url = links.file(file.sha256)
-        if file.is_picture and file.sha256:
-            out.thumbnail = links.thumbnail(file.sha256, THUMBNAIL)
-        return out
-
-
-class NamedOut(FromValue):
-    """A person, an organisation or a place."""
-
-    kind: str
-    name: str
-
 
 class FindingsOut(FromValue):
     """What the models made of its words."""
 
     tags: list[str]
     topics: list[str]
-    entities: list[NamedOut]
+    entities: list[Named]
     language: str
     provider: str
-
-
-class PageOut(FromValue):
-    """A page that the post links to."""
-
-    link: str
-    url: str
-    title: str
-    description: str
-    site: str
-    problem: str | None
-    fetched_at: datetime
 
 
 class ForwardOut(FromValue):
@@ -207,17 +170,11 @@ class PostOut(PostLineOut):
     album: list[UUID] = Field(description="All posts of its album, this one too.")
     caption: CaptionOut | None = Field(description="The words of its album, where another of its posts has them.")
     found: FindingsOut
-    pages: list[PageOut]
+    pages: list[LinkedPage]
     forward: ForwardOut | None
     reply_to: AnswerToOut | None
     poll: PollOut | None
     comments: int = Field(description="That are stored.")
-
-    @classmethod
-    def of(cls, post: PostView, links: MediaLinks) -> PostOut:
-        out = cls.model_validate(post)
-        out.files = [FileOut.of(file, links) for file in post.files]
-        return out
 
 
 class VersionOut(FromValue):
@@ -228,28 +185,6 @@ class VersionOut(FromValue):
     entities: list[EntityOut]
     edited_at: datetime | None
     until: datetime | None
-
-
-class VersionsOut(BaseModel):
-    """The newest first."""
-
-    items: list[VersionOut]
-
-
-class CountedOut(FromValue):
-    """The counters at one moment."""
-
-    at: datetime
-    views: int | None
-    forwards: int | None
-    replies: int | None
-    reactions: int
-
-
-class CountersOut(BaseModel):
-    """The oldest first, a point where something changed."""
-
-    items: list[CountedOut]
 
 
 class StepOut(FromValue):
@@ -263,12 +198,6 @@ class StepOut(FromValue):
     at: datetime
 
 
-class TraceOut(BaseModel):
-    """From its capture to the indexes, in the order of time."""
-
-    items: list[StepOut]
-
-
 class NearOut(BaseModel):
     """A post beside another one."""
 
@@ -280,36 +209,12 @@ class NearOut(BaseModel):
     score: float | None = None
     shared: list[str] = Field(default=[], description="What both name: entities, tags, pages.")
 
-    @classmethod
-    def of(cls, post: Shown, **more: Any) -> NearOut:
-        channel = ChannelOut(id=post.channel_id, title=post.channel_title, username=post.channel_username)
-        return cls(
-            id=post.post_id, channel=channel, url=post.url, posted_at=post.posted_at, text=post.text[:500], **more
-        )
-
-
-class SimilarOut(BaseModel):
-    """Near in meaning, the nearest first."""
-
-    items: list[NearOut]
-
-    @classmethod
-    def of(cls, hits: tuple[Hit, ...]) -> SimilarOut:
-        return cls(items=[NearOut.of(hit.post, score=hit.score) for hit in hits])
-
 
 class NeighboursOut(BaseModel):
     """What the graph knows around a post."""
 
     near: list[NearOut] = Field(description="About the same people, places, tags or pages.")
     forwards: list[NearOut] = Field(description="Of the same origin, the oldest first.")
-
-    @classmethod
-    def of(cls, around: Around) -> NeighboursOut:
-        return cls(
-            near=[NearOut.of(one.post, score=one.score, shared=list(one.shared)) for one in around.near],
-            forwards=[NearOut.of(post) for post in around.forwards],
-        )
 
 
 router = APIRouter(prefix="/posts", tags=["posts"])
@@ -344,8 +249,8 @@ async def list_posts(
     before: Annotated[Moment | None, Query(description="Posted before this time.")] = None,
     limit: Limit = 20,
     cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
-) -> PostListOut:
-    """Of all your channels, or of one. Deleted posts are left out, comments too."""
+) -> Page[PostLineOut]:
+    """Of all your channels, or of one, the newest first. Deleted posts are left out, comments too."""
     channel_id = None
     if channel is not None:
         named = await VisiblePosts(services.database).named(caller.tenant_id, [channel])
@@ -360,11 +265,7 @@ async def list_posts(
         before=before,
         after=read_post(cursor) if cursor else None,
     )
-    items, last = found[:limit], found[limit - 1] if len(found) > limit else None
-    return PostListOut(
-        items=[PostLineOut.model_validate(line) for line in items],
-        next=write_place(last.posted_at, last.id) if last else None,
-    )
+    return page_of(found, limit, PostLineOut.model_validate, lambda line: write_place(line.posted_at, line.id))
 
 
 @router.get(
@@ -378,42 +279,49 @@ async def get_post(request: Request, services: ServicesDep, caller: CallerDep, p
     """With its formatting, files, findings, pages, and where it comes from. Send its `ETag` as `If-None-Match`."""
     view = await view_of(services, caller, post_id)
     links = MediaLinks(services.signer, caller.tenant_id, services.clock())
-    return etagged(request, PostOut.of(view, links))
+    out = PostOut.model_validate(view)
+    for file, shown in zip(view.files, out.files, strict=True):
+        if file.status == "stored" and file.sha256:
+            shown.url = links.file(file.sha256)
+        if file.is_picture and file.sha256:
+            shown.thumbnail = links.thumbnail(file.sha256, THUMBNAIL)
+    return etagged(request, out)
 
 
 @router.get("/{post_id}/versions", operation_id="list_post_versions", summary="What a post said before")
-async def list_versions(services: ServicesDep, caller: CallerDep, post_id: PostId) -> VersionsOut:
+async def list_versions(services: ServicesDep, caller: CallerDep, post_id: PostId) -> Items[VersionOut]:
     """The newest first, at most a hundred; the first is what it says now."""
     found = await PostViews(services.database).versions(caller.tenant_id, post_id)
-    if not found:
-        raise not_found("post")
-    return VersionsOut(items=[VersionOut.model_validate(one) for one in found])
+    return Items(items=[VersionOut.model_validate(one) for one in _of_a_post(found)])
 
 
 @router.get("/{post_id}/counters", operation_id="list_post_counters", summary="Its counters over time")
-async def list_counters(services: ServicesDep, caller: CallerDep, post_id: PostId) -> CountersOut:
-    """Views, forwards, replies and reactions, whenever they changed; the last is how they are now."""
-    found = await PostViews(services.database).counters(caller.tenant_id, post_id)
-    if not found:
-        raise not_found("post")
-    return CountersOut(items=[CountedOut.model_validate(one) for one in found])
+async def list_counters(services: ServicesDep, caller: CallerDep, post_id: PostId) -> Items[Counted]:
+    """Views, forwards, replies and reactions, whenever they changed, the oldest first; the last is how they are now."""
+    return Items(items=_of_a_post(await PostViews(services.database).counters(caller.tenant_id, post_id)))
 
 
 @router.get("/{post_id}/trace", operation_id="get_post_trace", summary="How it came here")
-async def get_trace(services: ServicesDep, caller: CallerDep, post_id: PostId) -> TraceOut:
-    """Each stage that it went through, with its time and what came of it."""
+async def get_trace(services: ServicesDep, caller: CallerDep, post_id: PostId) -> Items[StepOut]:
+    """Each stage that it went through, from its capture to the indexes, with its time and what came of it."""
     found = await PostViews(services.database).path(caller.tenant_id, post_id)
+    return Items(items=[StepOut.model_validate(one) for one in _of_a_post(found)])
+
+
+def _of_a_post(found: list[Value]) -> list[Value]:
+    """A post that the caller sees has at least one of each."""
     if not found:
         raise not_found("post")
-    return TraceOut(items=[StepOut.model_validate(one) for one in found])
+    return found
 
 
 @router.get("/{post_id}/similar", operation_id="list_similar_posts", summary="Posts near in meaning")
 async def list_similar(
     services: ServicesDep, caller: CallerDep, post_id: PostId, _: ViewDep, limit: Limit = 10
-) -> SimilarOut:
-    """Of your channels. `503` while the vector index is away."""
-    return SimilarOut.of(await services.search.similar(caller.tenant_id, post_id, limit=limit))
+) -> Items[NearOut]:
+    """Of your channels, the nearest first. `503` while the vector index is away."""
+    hits = await services.search.similar(caller.tenant_id, post_id, limit=limit)
+    return Items(items=[_near(hit.post, hit.score) for hit in hits])
 
 
 @router.get("/{post_id}/neighbours", operation_id="list_post_neighbours", summary="Around it in the graph")
@@ -421,4 +329,20 @@ async def list_neighbours(
     services: ServicesDep, caller: CallerDep, post_id: PostId, _: ViewDep, limit: Limit = 10
 ) -> NeighboursOut:
     """Posts about the same, and the other forwards of the same origin. `503` while the graph is away."""
-    return NeighboursOut.of(await around_of(services, caller, post_id, limit=limit))
+    around = await around_of(services, caller, post_id, limit=limit)
+    return NeighboursOut(
+        near=[_near(one.post, one.score, one.shared) for one in around.near],
+        forwards=[_near(post) for post in around.forwards],
+    )
+
+
+def _near(post: Shown, score: float | None = None, shared: Sequence[str] = ()) -> NearOut:
+    return NearOut(
+        id=post.post_id,
+        channel=ChannelOut(id=post.channel_id, title=post.channel_title, username=post.channel_username),
+        url=post.url,
+        posted_at=post.posted_at,
+        text=post.text[:500],
+        score=score,
+        shared=list(shared),
+    )
