@@ -12,14 +12,9 @@ from telegram_assistant.bus.retry_queue import RetryQueue, Waiting
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
 
 
-def is_event(letter: Letter) -> bool:
-    """What never was an event of ours cannot be tried again, only dropped."""
-    return isinstance(letter.payload, dict)
-
-
 async def replay(redis: Redis, store: DeadLetters, letters: Iterable[Letter]) -> list[Letter]:
     """Those that can be tried again wait for their stage now; which."""
-    readable = [letter for letter in letters if is_event(letter)]
+    readable = [letter for letter in letters if letter.can_replay]
     for letter in readable:
         waits = Waiting(
             event=letter.event,

@@ -7,78 +7,56 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from telegram_assistant.domain.alerting import LONGEST_NAME, Action, AlertChannel, Delivery, Notice, Topic, Way
+from telegram_assistant.domain.alerting import LONGEST_NAME, Action, Topic, Way
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.http.answers import LONGEST, read_notice, write_notice
+from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, page_of, read_notice, write_notice
 from telegram_assistant.http.api.search import CountOut
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, PlaceDep, PlacesDep, PostId, ServicesDep
 from telegram_assistant.services.problems import conflict, not_found
 from telegram_assistant.stores.postgres.alerts import AlertDeliveries, Notices
-from telegram_assistant.stores.postgres.watched_posts import WatchedPost, WatchedPosts
+from telegram_assistant.stores.postgres.watched_posts import WatchedPosts
 
 PLACE = "3f1c2f0e-8f7e-4c7b-9b6a-0d6f1a2b3c4d"
 
 
-class NoticeOut(BaseModel):
+def _without_left(content: dict[str, Any]) -> dict[str, Any]:
+    """`left` is kept for the next look at the trouble, which compares it; readers need it not."""
+    return {name: value for name, value in content.items() if name != "left"}
+
+
+class NoticeOut(FromValue):
     """Something that happened (`told`), or that lasts (`open` until it is `resolved`)."""
 
     id: UUID
     topic: Topic
     state: str
-    content: dict[str, Any] = Field(description="What it is about; `code` says what happened.")
-    for_all: bool = Field(description="It is for everybody of your tenant.")
+    content: Annotated[dict[str, Any], AfterValidator(_without_left)] = Field(
+        description="What it is about; `code` says what happened."
+    )
+    for_all: Annotated[bool, BeforeValidator(lambda user_id: user_id is None)] = Field(
+        validation_alias="user_id", description="It is for all users of your tenant."
+    )
     opened_at: datetime
     resolved_at: datetime | None
     read_at: datetime | None
 
-    @classmethod
-    def of(cls, notice: Notice) -> NoticeOut:
-        return cls(
-            id=notice.id,
-            topic=notice.topic,
-            state=notice.state.value,
-            content={name: value for name, value in notice.content.items() if name != "left"},
-            for_all=notice.user_id is None,
-            opened_at=notice.opened_at,
-            resolved_at=notice.resolved_at,
-            read_at=notice.read_at,
-        )
 
-
-class NoticesOut(BaseModel):
+class NoticesOut(Page[NoticeOut]):
     """The newest first."""
 
-    items: list[NoticeOut]
-    next: str | None
     unread: int
 
 
-class WatchedPostOut(BaseModel):
+class WatchedPostOut(FromValue):
     """A post that you watch: when it is edited or deleted you are told."""
 
     post_id: UUID
-    channel: str
+    channel: str = Field(validation_alias="title")
     url: str
     deleted: bool
-    watched_since: datetime
-
-    @classmethod
-    def of(cls, post: WatchedPost) -> WatchedPostOut:
-        return cls(
-            post_id=post.post_id,
-            channel=post.title,
-            url=post.url,
-            deleted=post.deleted,
-            watched_since=post.created_at,
-        )
-
-
-class WatchedPostsOut(BaseModel):
-    """At most 500, the newest first."""
-
-    items: list[WatchedPostOut]
+    watched_since: datetime = Field(validation_alias="created_at")
 
 
 class PlaceIn(BaseModel):
@@ -110,7 +88,7 @@ class PlaceChange(BaseModel):
     enabled: bool | None = None
 
 
-class PlaceOut(BaseModel):
+class PlaceOut(FromValue):
     """A place that alerts are sent to. Its address or key is not shown again."""
 
     id: UUID = Field(examples=[PLACE])
@@ -120,17 +98,6 @@ class PlaceOut(BaseModel):
     topics: list[Topic]
     enabled: bool
 
-    @classmethod
-    def of(cls, channel: AlertChannel) -> PlaceOut:
-        return cls(
-            id=channel.id,
-            kind=channel.kind,
-            name=channel.name,
-            hint=channel.hint,
-            topics=list(channel.topics),
-            enabled=channel.enabled,
-        )
-
 
 class NewPlaceOut(PlaceOut):
     """With the secret that signs what is sent to a webhook, this once."""
@@ -138,46 +105,21 @@ class NewPlaceOut(PlaceOut):
     secret: str | None = None
 
 
-class PlacesOut(BaseModel):
-    """At most 20."""
-
-    items: list[PlaceOut]
-
-
-class DeliveryOut(BaseModel):
+class DeliveryOut(FromValue):
     """An alert on its way to a place."""
 
-    place_id: UUID
-    topic: str
+    place_id: UUID = Field(validation_alias="channel_id")
+    topic: Annotated[str, BeforeValidator(lambda content: str(content.get("topic", "")))] = Field(
+        validation_alias="content"
+    )
     action: Action
-    key: str
+    key: str = Field(validation_alias="dedup_key")
     state: str = Field(description="waiting, delivered, or dead: it is not tried any more.")
     attempts: int
     error: str
     created_at: datetime
     due_at: datetime
     delivered_at: datetime | None
-
-    @classmethod
-    def of(cls, one: Delivery) -> DeliveryOut:
-        return cls(
-            place_id=one.channel_id,
-            topic=str(one.content.get("topic", "")),
-            action=one.action,
-            key=one.dedup_key,
-            state=one.state,
-            attempts=one.attempts,
-            error=one.error,
-            created_at=one.created_at,
-            due_at=one.due_at,
-            delivered_at=one.delivered_at,
-        )
-
-
-class DeliveriesOut(BaseModel):
-    """The newest first."""
-
-    items: list[DeliveryOut]
 
 
 notices = APIRouter(prefix="/notices", tags=["alerts"])
@@ -197,11 +139,8 @@ async def list_notices(
     found = await store.of_user(
         caller.tenant_id, caller.user_id, limit=limit + 1, after=read_notice(cursor) if cursor else None
     )
-    return NoticesOut(
-        items=[NoticeOut.of(one) for one in found[:limit]],
-        next=write_notice(found[limit - 1]) if len(found) > limit else None,
-        unread=await store.unread(caller.tenant_id, caller.user_id),
-    )
+    page = page_of(found, limit, NoticeOut.model_validate, write_notice)
+    return NoticesOut(items=page.items, next=page.next, unread=await store.unread(caller.tenant_id, caller.user_id))
 
 
 @notices.post("/read", operation_id="read_notices", summary="Mark notices as read")
@@ -210,9 +149,10 @@ async def read_notices(services: ServicesDep, caller: CallerDep) -> CountOut:
 
 
 @watched.get("", operation_id="list_watched_posts", summary="Posts that you watch")
-async def list_watched_posts(services: ServicesDep, caller: CallerDep) -> WatchedPostsOut:
+async def list_watched_posts(services: ServicesDep, caller: CallerDep) -> Items[WatchedPostOut]:
+    """At most 500, the newest first."""
     found = await WatchedPosts(services.database).of_user(caller.tenant_id, caller.user_id)
-    return WatchedPostsOut(items=[WatchedPostOut.of(one) for one in found])
+    return Items(items=[WatchedPostOut.model_validate(one) for one in found])
 
 
 @watched.put("/{post_id}", operation_id="watch_post", summary="Watch a post", status_code=204)
@@ -229,8 +169,9 @@ async def unwatch_post(services: ServicesDep, caller: CallerDep, post_id: PostId
 
 
 @places.get("", operation_id="list_alert_places", summary="Where alerts are sent")
-async def list_alert_places(desk: PlacesDep) -> PlacesOut:
-    return PlacesOut(items=[PlaceOut.of(one) for one in await desk.channels.of_tenant(desk.tenant_id)])
+async def list_alert_places(desk: PlacesDep) -> Items[PlaceOut]:
+    """At most 20."""
+    return Items(items=[PlaceOut.model_validate(one) for one in await desk.channels.of_tenant(desk.tenant_id)])
 
 
 @places.post("", operation_id="add_alert_place", summary="Send alerts to a place", status_code=201)
@@ -238,22 +179,23 @@ async def add_alert_place(services: ServicesDep, admin: AdminDep, desk: PlacesDe
     """Slack, PagerDuty or a webhook of yours. Topic `search` sends what any saved search of the tenant finds."""
     made, secret = await desk.add(wanted.kind, wanted.value, wanted.name, wanted.topics)
     await desk.record(services.access, admin, "alert_place_added", made)
-    return NewPlaceOut(**PlaceOut.of(made).model_dump(), secret=secret)
+    return NewPlaceOut.model_validate(made).model_copy(update={"secret": secret})
 
 
 @places.get("/deliveries", operation_id="list_alert_deliveries", summary="What was sent, and what failed")
 async def list_alert_deliveries(
     services: ServicesDep, admin: AdminDep, limit: Annotated[int, Query(ge=1, le=200)] = 50
-) -> DeliveriesOut:
+) -> Items[DeliveryOut]:
+    """The newest first."""
     found = await AlertDeliveries(services.database).newest(admin.tenant_id, limit=limit)
-    return DeliveriesOut(items=[DeliveryOut.of(one) for one in found])
+    return Items(items=[DeliveryOut.model_validate(one) for one in found])
 
 
 @places.patch("/{place_id}", operation_id="change_alert_place", summary="Choose topics, switch on or off")
 async def change_alert_place(desk: PlacesDep, place: PlaceDep, change: PlaceChange) -> PlaceOut:
     """What happens while it is off is not sent afterwards."""
     await desk.channels.change(place, topics=change.topics, enabled=change.enabled)
-    return PlaceOut.of(await desk.channels.get(desk.tenant_id, place.id) or place)
+    return PlaceOut.model_validate(await desk.channels.get(desk.tenant_id, place.id) or place)
 
 
 @places.delete("/{place_id}", operation_id="remove_alert_place", summary="Send nothing there", status_code=204)

@@ -9,13 +9,12 @@ from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import LONGEST, FromValue, Page, page_of, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, ServicesDep
 from telegram_assistant.services.dead_letters import AT_ONCE, drop_letters, one_letter, replay_letters
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services
 from telegram_assistant.stages import STAGES
-from telegram_assistant.stages.replay import is_event
 from telegram_assistant.stores.postgres.pipeline import Letter, OwnLetters
 
 MOST = 200
@@ -25,7 +24,7 @@ router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 LetterId = Annotated[int, Path(ge=1, lt=2**63)]
 
 
-class LetterAnswer(BaseModel):
+class LetterAnswer(FromValue):
     """An event that a stage gave up."""
 
     model_config = ConfigDict(
@@ -56,34 +55,12 @@ class LetterAnswer(BaseModel):
     replayed_at: datetime | None
     can_replay: bool = Field(description="False: it never was an event, and can only be dropped.")
 
-    @classmethod
-    def of(cls, letter: Letter) -> LetterAnswer:
-        return cls(can_replay=is_event(letter), **_same(letter))
-
 
 class WholeLetterAnswer(LetterAnswer):
     """With everything that it takes to understand why."""
 
     payload: Any = Field(description="The event as it travelled, or what came instead.")
     traceback: str | None
-
-    @classmethod
-    def of(cls, letter: Letter) -> WholeLetterAnswer:
-        return cls(can_replay=is_event(letter), payload=letter.payload, traceback=letter.traceback, **_same(letter))
-
-
-_SAME = tuple(set(LetterAnswer.model_fields) - {"can_replay"})
-
-
-def _same(letter: Letter) -> dict[str, Any]:
-    return {name: getattr(letter, name) for name in _SAME}
-
-
-class LetterPage(BaseModel):
-    """Some dead letters, newest first."""
-
-    items: list[LetterAnswer]
-    next: str | None
 
 
 class Chosen(BaseModel):
@@ -116,20 +93,17 @@ async def list_letters(
     stage: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
-) -> LetterPage:
+) -> Page[LetterAnswer]:
     _check(stage)
     before = int(read_cursor(cursor, int)[0]) if cursor is not None else None
     found = await OwnLetters(services.database, admin.tenant_id).page(stage=stage, limit=limit + 1, before=before)
-    more = len(found) > limit
-    return LetterPage(
-        items=[LetterAnswer.of(letter) for letter in found[:limit]],
-        next=write_cursor(found[limit - 1].id) if more else None,
-    )
+    return page_of(found, limit, LetterAnswer.model_validate, lambda letter: write_cursor(letter.id))
 
 
 @router.get("/{letter_id}", operation_id="get_dead_letter", summary="One whole, with its content (admins)")
 async def get_letter(services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> WholeLetterAnswer:
-    return WholeLetterAnswer.of(await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id))
+    letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
+    return WholeLetterAnswer.model_validate(letter)
 
 
 @router.post("/{letter_id}/replay", operation_id="replay_dead_letter", summary="Try one again (admins)")

@@ -8,17 +8,17 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from telegram_assistant.http.answers import LONGEST, read_place, write_place
+from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, page_of, read_place, write_place
 from telegram_assistant.http.dependencies import AdminDep, ServicesDep
 from telegram_assistant.services.jobs import ask_for, known_job, only_the_operator, table
-from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome, Run
+from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome
 
 MOST = 200
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 
-class RunOut(BaseModel):
+class RunOut(FromValue):
     """One time that a job was due."""
 
     scheduled_for: datetime
@@ -29,10 +29,6 @@ class RunOut(BaseModel):
     runner: str
     note: str = Field(description="What was done, in a few words.")
     error: str
-
-    @classmethod
-    def of(cls, run: Run) -> RunOut:
-        return cls.model_validate(run, from_attributes=True)
 
 
 class JobOut(BaseModel):
@@ -66,19 +62,6 @@ class JobOut(BaseModel):
     last: RunOut | None
 
 
-class JobsOut(BaseModel):
-    """All jobs."""
-
-    items: list[JobOut]
-
-
-class RunsOut(BaseModel):
-    """Some runs, the newest first."""
-
-    items: list[RunOut]
-    next: str | None
-
-
 class JobIn(BaseModel):
     """Which job."""
 
@@ -88,17 +71,17 @@ class JobIn(BaseModel):
 
 
 @router.get("", operation_id="list_jobs", summary="When jobs are due and how they went (for who runs it all)")
-async def list_jobs(services: ServicesDep, admin: AdminDep) -> JobsOut:
+async def list_jobs(services: ServicesDep, admin: AdminDep) -> Items[JobOut]:
     only_the_operator(admin)
     latest = await JobRuns(services.database).latest()
     now = services.clock()
-    return JobsOut(
+    return Items(
         items=[
             JobOut(
                 name=plan.name,
                 every_seconds=plan.every.total_seconds(),
                 next_at=plan.slot(now) + plan.every,
-                last=RunOut.of(latest[plan.name]) if plan.name in latest else None,
+                last=RunOut.model_validate(latest[plan.name]) if plan.name in latest else None,
             )
             for plan in table(services)
         ]
@@ -112,19 +95,15 @@ async def list_runs(
     job: Annotated[str, Query(max_length=50, examples=["digests"])] = "digests",
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
-) -> RunsOut:
+) -> Page[RunOut]:
     only_the_operator(admin)
     known_job(services, job)
     before = read_place(cursor)[0] if cursor is not None else None
     found = await JobRuns(services.database).page(job, limit=limit + 1, before=before)
-    items = found[:limit]
-    return RunsOut(
-        items=[RunOut.of(one) for one in items],
-        next=write_place(items[-1].scheduled_for) if len(found) > limit else None,
-    )
+    return page_of(found, limit, RunOut.model_validate, lambda run: write_place(run.scheduled_for))
 
 
 @router.post("/run", operation_id="run_job", summary="Run a job now (for who runs it all)", status_code=202)
 async def run_job(services: ServicesDep, admin: AdminDep, wanted: Annotated[JobIn, Body()]) -> RunOut:
     """The process that holds the lock of the jobs begins it within seconds."""
-    return RunOut.of(await ask_for(services, admin, wanted.job))
+    return RunOut.model_validate(await ask_for(services, admin, wanted.job))

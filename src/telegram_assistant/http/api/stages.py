@@ -8,9 +8,10 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from telegram_assistant.bus.observer import Sampler, StageHistory
+from telegram_assistant.http.answers import Items
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.problems import Problem
-from telegram_assistant.stages import PIPELINE
+from telegram_assistant.stages import PIPELINE, Row
 from telegram_assistant.stores.postgres.pipeline import OwnLetters
 
 router = APIRouter(prefix="/stages", tags=["stages"])
@@ -57,12 +58,6 @@ class StageAnswer(BaseModel):
     what_to_do: str | None
 
 
-class StageList(BaseModel):
-    """The pipeline, from the first stage to the last."""
-
-    items: list[StageAnswer]
-
-
 def sampler_of(services: ServicesDep) -> Sampler:
     sampler = services.sampler
     if sampler is None or not sampler.stages:
@@ -74,23 +69,18 @@ SamplerDep = Annotated[Sampler, Depends(sampler_of)]
 
 
 @router.get("", operation_id="list_stages", summary="Each stage with its lag, rate and failures")
-async def list_stages(services: ServicesDep, caller: CallerDep, sampler: SamplerDep) -> StageList:
+async def list_stages(services: ServicesDep, caller: CallerDep, sampler: SamplerDep) -> Items[StageAnswer]:
+    """The pipeline, from the first stage to the last."""
     letters = await OwnLetters(services.database, caller.tenant_id).counts()
-    return StageList(
-        items=[
-            _answer(row.stage, sampler.stages[row.stage], letters.get(row.stage, 0), row.does)
-            for row in PIPELINE
-            if row.stage in sampler.stages
-        ]
-    )
+    shown = [row for row in PIPELINE if row.stage in sampler.stages]
+    return Items(items=[_answer(row, sampler.stages[row.stage], letters.get(row.stage, 0)) for row in shown])
 
 
-def _answer(stage: str, history: StageHistory, letters: int, does: str) -> StageAnswer:
+def _answer(row: Row, history: StageHistory, letters: int) -> StageAnswer:
     now = history.now
-    row = next(one for one in PIPELINE if one.stage == stage)
     return StageAnswer(
-        stage=stage,
-        does=does,
+        stage=row.stage,
+        does=row.does,
         reads=list(row.inputs),
         writes=list(row.outputs),
         state=cast("Any", history.state),

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from telegram_assistant.domain.storage import Quota, Standing
+from telegram_assistant.domain.storage import Standing
+from telegram_assistant.http.answers import FromValue, Items, rounded
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.storage import count_storage, quota_of
@@ -18,7 +19,7 @@ from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
 router = APIRouter(prefix="/storage", tags=["storage"])
 
 
-class UsageAnswer(BaseModel):
+class UsageAnswer(FromValue):
     """Of one kind of thing."""
 
     kind: str = Field(description="posts, versions, media, vision, pages or search.")
@@ -39,7 +40,7 @@ class StorageAnswer(BaseModel):
     bytes: int
 
 
-class QuotaAnswer(BaseModel):
+class QuotaAnswer(FromValue):
     """What your tenant may take: of media, pictures' descriptions and pages together."""
 
     model_config = ConfigDict(
@@ -48,65 +49,45 @@ class QuotaAnswer(BaseModel):
 
     megabytes: int = Field(description="0: there is no quota.")
     used: int = Field(description="Bytes.")
-    percent: float
+    percent: Annotated[float, rounded(1)]
     standing: Standing = Field(description="warning from 80 % on; full: no files are downloaded, posts still are.")
     measured_at: datetime | None = Field(None, description="When all was counted last; newer files are added to it.")
 
-    @classmethod
-    def of(cls, quota: Quota) -> QuotaAnswer:
-        return cls(
-            megabytes=quota.megabytes,
-            used=quota.used,
-            percent=round(quota.percent, 1),
-            standing=quota.standing,
-            measured_at=quota.measured_at,
-        )
 
-
-class MeasuredAnswer(BaseModel):
+class MeasuredAnswer(FromValue):
     """Of one kind, when it was counted."""
 
     at: datetime
     kind: str
     bytes: int
-    count: int
+    count: int = Field(validation_alias="objects")
 
 
-class HistoryAnswer(BaseModel):
-    """Every count, the oldest first."""
-
-    items: list[MeasuredAnswer]
-
-
-class EvictedAnswer(BaseModel):
+class EvictedAnswer(FromValue):
     """A file that was given up because it was not opened for long."""
 
     sha256: str
-    bytes: int
+    bytes: int = Field(validation_alias="size")
     evicted_at: datetime
-    post_id: str
+    post_id: Annotated[str, BeforeValidator(str)]
     channel: str
     name: str | None
-    on_its_way: bool = Field(description="It was asked for, and is downloaded again.")
-
-
-class EvictedListAnswer(BaseModel):
-    """The newest first."""
-
-    items: list[EvictedAnswer]
+    on_its_way: Annotated[bool, BeforeValidator(lambda status: status == "pending")] = Field(
+        validation_alias="status", description="It was asked for, and is downloaded again."
+    )
 
 
 @router.get("", operation_id="get_storage", summary="Storage usage by kind")
 async def get_storage(services: ServicesDep, caller: CallerDep) -> StorageAnswer:
     found = await count_storage(StorageUsage(services.database), caller)
-    items = [UsageAnswer(kind=one.kind, count=one.count, bytes=one.bytes) for one in found]
+    items = [UsageAnswer.model_validate(one) for one in found]
     return StorageAnswer(items=items, bytes=sum(one.bytes for one in found))
 
 
 @router.get("/quota", operation_id="get_storage_quota", summary="Your storage quota")
 async def get_storage_quota(services: ServicesDep, caller: CallerDep) -> QuotaAnswer:
     """The operator of this installation sets it."""
-    return QuotaAnswer.of(await quota_of(services, caller))
+    return QuotaAnswer.model_validate(await quota_of(services, caller))
 
 
 @router.get("/history", operation_id="get_storage_history", summary="Storage usage over time")
@@ -114,34 +95,20 @@ async def get_storage_history(
     services: ServicesDep,
     caller: CallerDep,
     days: Annotated[int, Query(ge=1, le=400, description="So many days back.")] = 30,
-) -> HistoryAnswer:
-    """Counted every six hours."""
+) -> Items[MeasuredAnswer]:
+    """Counted every six hours, the oldest first."""
     since = services.clock() - timedelta(days=days)
     found = await Storage(services.database).history(caller.tenant_id, since)
-    return HistoryAnswer(
-        items=[MeasuredAnswer(at=one.at, kind=one.kind, bytes=one.bytes, count=one.objects) for one in found]
-    )
+    return Items(items=[MeasuredAnswer.model_validate(one) for one in found])
 
 
 @router.get("/evicted", operation_id="list_evicted_files", summary="Files that were given up")
 async def list_evicted_files(
     services: ServicesDep, caller: CallerDep, limit: Annotated[int, Query(ge=1, le=500)] = 50
-) -> EvictedListAnswer:
+) -> Items[EvictedAnswer]:
+    """The newest first."""
     found = await Evictions(services.database).of_tenant(caller.tenant_id, limit=limit)
-    return EvictedListAnswer(
-        items=[
-            EvictedAnswer(
-                sha256=one.sha256,
-                bytes=one.size,
-                evicted_at=one.evicted_at,
-                post_id=str(one.post_id),
-                channel=one.channel,
-                name=one.name,
-                on_its_way=one.status == "pending",
-            )
-            for one in found
-        ]
-    )
+    return Items(items=[EvictedAnswer.model_validate(one) for one in found])
 
 
 @router.post(

@@ -141,6 +141,11 @@ class Letter:
     created_at: datetime
     replayed_at: datetime | None
 
+    @property
+    def can_replay(self) -> bool:
+        """What never was an event of ours cannot be tried again, only dropped."""
+        return isinstance(self.payload, dict)
+
 
 _COLUMNS = (
     "id, tenant_id, stage, stream, entry_id, payload, reason, traceback, attempts, trace_id, created_at, replayed_at"

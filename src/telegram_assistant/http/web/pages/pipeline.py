@@ -26,7 +26,6 @@ from telegram_assistant.services.storage import count_storage
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.index_upkeep import PASS, PassState
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState
-from telegram_assistant.stages.replay import is_event
 from telegram_assistant.stores.postgres.jobs import JobRuns
 from telegram_assistant.stores.postgres.pipeline import Letter, OwnLetters
 from telegram_assistant.stores.postgres.storage import StorageUsage
@@ -71,7 +70,6 @@ class ShownLetter:
 
     letter: Letter
     payload: str
-    can_replay: bool
 
 
 @router.get("/pipeline")
@@ -185,7 +183,7 @@ def _stage(name: str | None) -> str | None:
 
 def _shown(letter: Letter) -> ShownLetter:
     payload = json.dumps(letter.payload, ensure_ascii=False, indent=2)
-    return ShownLetter(letter, payload[:LONGEST_PAYLOAD], is_event(letter))
+    return ShownLetter(letter, payload[:LONGEST_PAYLOAD])
 
 
 SHOWN = 50
