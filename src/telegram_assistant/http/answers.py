@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -49,12 +49,23 @@ class Page(Items[Item], Generic[Item]):
     next: str | None = Field(description="Send it as `cursor` for the following page; null: this was the last.")
 
 
+class CountOut(BaseModel):
+    """How many it were."""
+
+    count: int
+
+
 def page_of(
     found: Sequence[Value], limit: int, show: Callable[[Value], Item], cursor: Callable[[Value], str]
 ) -> Page[Item]:
     """`found` has one more than `limit` where there is a following page."""
     following = cursor(found[limit - 1]) if len(found) > limit else None
     return Page(items=[show(one) for one in found[:limit]], next=following)
+
+
+def example(**values: Any) -> ConfigDict:
+    """For the reference of the API."""
+    return ConfigDict(json_schema_extra={"examples": [values]})
 
 
 def rounded(digits: int) -> AfterValidator:

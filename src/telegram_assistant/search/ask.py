@@ -63,6 +63,10 @@ class Answered:
     without_meaning: str = ""
 
     @property
+    def answered(self) -> bool:
+        return bool(self.sentences)
+
+    @property
     def text(self) -> str:
         return " ".join(said.text for said in self.sentences) or NOT_IN_YOUR_CHANNELS
 

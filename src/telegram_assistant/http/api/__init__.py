@@ -7,7 +7,6 @@ from fastapi import APIRouter
 from telegram_assistant.http.api import (
     account,
     alerts,
-    ask,
     bot,
     channels,
     dead_letters,
@@ -31,7 +30,6 @@ ROUTERS: list[APIRouter] = [
     alerts.notices,
     alerts.watched,
     alerts.places,
-    ask.router,
     bot.router,
     channels.router,
     dead_letters.router,
@@ -46,6 +44,7 @@ ROUTERS: list[APIRouter] = [
     saved_searches.router,
     saved_searches.alerts,
     search.router,
+    search.ask,
     stages.router,
     storage.router,
     trends.router,

@@ -11,8 +11,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from telegram_assistant.domain.alerting import LONGEST_NAME, Action, Topic, Way
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, page_of, read_notice, write_notice
-from telegram_assistant.http.api.search import CountOut
+from telegram_assistant.http.answers import (
+    LONGEST,
+    CountOut,
+    FromValue,
+    Items,
+    Page,
+    page_of,
+    read_notice,
+    write_notice,
+)
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, PlaceDep, PlacesDep, PostId, ServicesDep
 from telegram_assistant.services.problems import conflict, not_found
 from telegram_assistant.stores.postgres.alerts import AlertDeliveries, Notices

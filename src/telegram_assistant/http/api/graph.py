@@ -7,26 +7,25 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from telegram_assistant.http.answers import FromValue
 from telegram_assistant.http.api.search import FoundPostOut
 from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep
-from telegram_assistant.search.graph import Node, NodeKind, Place
+from telegram_assistant.search.graph import Node, NodeKind
 from telegram_assistant.services.problems import not_found
 
 router = APIRouter(prefix="/graph", tags=["graph"])
 
 
-class NodeOut(BaseModel):
+class NodeOut(FromValue):
     """A node of the graph."""
 
-    node: str = Field(description="Send it back as `node` to go there.", examples=["entity:Москва"])
+    node: str = Field(
+        validation_alias="name", description="Send it back as `node` to go there.", examples=["entity:Москва"]
+    )
     kind: NodeKind
     title: str = Field(examples=["Москва"])
     posts: int = Field(description="Of the posts of the node in the middle.")
     sort: str = Field(description="Of an entity: person, organisation or place.")
-
-    @classmethod
-    def of(cls, node: Node) -> NodeOut:
-        return cls(node=node.name, kind=node.kind, title=node.title, posts=node.posts, sort=node.sort)
 
 
 class GraphOut(BaseModel):
@@ -66,20 +65,6 @@ class GraphOut(BaseModel):
     examples: list[FoundPostOut] = Field(description="The newest posts; of a post, those next to it.")
     more: bool = Field(description="Only the newest thousand posts were looked at.")
 
-    @classmethod
-    def of(cls, place: Place) -> GraphOut:
-        groups = {kind: [NodeOut.of(node) for node in place.groups.get(kind, ())] for kind in NodeKind}
-        return cls(
-            node=NodeOut.of(place.node),
-            channels=groups[NodeKind.CHANNEL],
-            entities=groups[NodeKind.ENTITY],
-            topics=groups[NodeKind.TOPIC],
-            tags=groups[NodeKind.TAG],
-            sources=[NodeOut.of(node) for node in place.sources],
-            examples=[FoundPostOut.of(post) for post in place.examples],
-            more=place.more,
-        )
-
 
 @router.get("", operation_id="walk_graph", summary="A node of the graph and its neighbours")
 async def walk_graph(
@@ -98,4 +83,17 @@ async def walk_graph(
     place = await walking.around(caller.tenant_id, node)
     if place is None:
         raise not_found("node")
-    return GraphOut.of(place)
+    return GraphOut(
+        node=NodeOut.model_validate(place.node),
+        channels=_nodes(place.groups.get(NodeKind.CHANNEL, ())),
+        entities=_nodes(place.groups.get(NodeKind.ENTITY, ())),
+        topics=_nodes(place.groups.get(NodeKind.TOPIC, ())),
+        tags=_nodes(place.groups.get(NodeKind.TAG, ())),
+        sources=_nodes(place.sources),
+        examples=[FoundPostOut.model_validate(post) for post in place.examples],
+        more=place.more,
+    )
+
+
+def _nodes(found: tuple[Node, ...]) -> list[NodeOut]:
+    return [NodeOut.model_validate(node) for node in found]
