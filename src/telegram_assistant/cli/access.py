@@ -91,9 +91,8 @@ def list_users(tenant: InTenant = "system") -> None:
     async def work(people: People, caller: Caller, _: Settings) -> None:
         table = Table("name", "login", "e-mail", "role", "state", "since")
         for user in await people.users(caller, limit=1000):
-            state = "disabled" if user.disabled else "active" if user.login else "invited"
             names = Text(user.name), Text(user.login or ""), Text(user.email or "")
-            table.add_row(*names, user.role, state, f"{user.created_at:%Y-%m-%d}")
+            table.add_row(*names, user.role, user.state, f"{user.created_at:%Y-%m-%d}")
         console.print(table if table.row_count else f"No users yet: tga users add NAME --admin --tenant {tenant}")
 
     _within(tenant, work)

@@ -197,6 +197,11 @@ class LedgerState:
         return self.coverage.gaps(min(self.requested_from, top), top)
 
     @property
+    def holes(self) -> list[tuple[int, int]]:
+        """The same as people read them: the first and the last id of each."""
+        return [(start, stop - 1) for start, stop in self.gaps]
+
+    @property
     def unknown(self) -> int:
         return self.gaps.count
 

@@ -8,18 +8,26 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from telegram_assistant.access.credentials import LONGEST_NAME
 from telegram_assistant.access.people import Invitation
 from telegram_assistant.domain.access import Caller, Role, Via
 from telegram_assistant.errors import Reject
-from telegram_assistant.http.answers import LONGEST, etagged, read_cursor, write_cursor
+from telegram_assistant.http.answers import (
+    LONGEST,
+    FromValue,
+    Page,
+    etagged,
+    page_of,
+    read_cursor,
+    strange_cursor,
+    write_cursor,
+)
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep, welcome_link
-from telegram_assistant.services.problems import Problem, conflict, not_found
+from telegram_assistant.services.problems import conflict, not_found
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.credentials import ApiKey
-from telegram_assistant.stores.postgres.users import AuditEntry, User
+from telegram_assistant.stores.postgres.users import User
 
 PersonRole = Literal["admin", "member"]
 _ID = "6f0d8f7e-3f0e-4b68-9a54-6d8c2b1f0a11"
@@ -44,14 +52,15 @@ _KEY = {
 }
 
 
-def _example(**value: Any) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": [value]}, extra="forbid")
+def _closed(**values: Any) -> ConfigDict:
+    """What is not known is an error: a right that is misspelt must not be left out in silence."""
+    return ConfigDict(json_schema_extra={"examples": [values]}, extra="forbid")
 
 
-class MeAnswer(BaseModel):
+class MeAnswer(FromValue):
     """Who you are."""
 
-    model_config = _example(user_id=_ID, name="Anna Petrova", tenant_id=_ID, tenant="newsroom", role="admin", via="key")
+    model_config = _closed(user_id=_ID, name="Anna Petrova", tenant_id=_ID, tenant="newsroom", role="admin", via="key")
 
     user_id: UUID
     name: str
@@ -60,57 +69,26 @@ class MeAnswer(BaseModel):
     role: Role = Field(description="What you may do with this credential: a key may have fewer rights than its user.")
     via: Via
 
-    @classmethod
-    def of(cls, caller: Caller) -> MeAnswer:
-        return cls(
-            user_id=caller.user_id,
-            name=caller.name,
-            tenant_id=caller.tenant_id,
-            tenant=caller.tenant,
-            role=caller.role,
-            via=caller.via,
-        )
 
-
-class KeyAnswer(BaseModel):
+class KeyAnswer(FromValue):
     """An API key. The secret itself is not kept."""
 
-    model_config = _example(**_KEY)
+    model_config = _closed(**_KEY)
 
     id: UUID
     name: str
-    prefix: str = Field(description="How the key begins.")
+    prefix: Annotated[str, AfterValidator("tga_{}_".format)] = Field(description="How the key begins.")
     role: Role
     created_at: datetime
     last_used_at: datetime | None
     expires_at: datetime | None
     revoked_at: datetime | None
 
-    @classmethod
-    def of(cls, key: ApiKey) -> KeyAnswer:
-        return cls(
-            id=key.id,
-            name=key.name,
-            prefix=f"tga_{key.prefix}_",
-            role=key.role,
-            created_at=key.created_at,
-            last_used_at=key.last_used_at,
-            expires_at=key.expires_at,
-            revoked_at=key.revoked_at,
-        )
-
-
-class KeyPage(BaseModel):
-    """Your keys, newest first."""
-
-    items: list[KeyAnswer]
-    next: str | None = None
-
 
 class NewKeyWish(BaseModel):
     """What the key is for."""
 
-    model_config = _example(name="nightly export", role="member", expires_in_days=90)
+    model_config = _closed(name="nightly export", role="member", expires_in_days=90)
 
     name: str = Field(min_length=1, max_length=LONGEST_NAME)
     role: PersonRole = Field("member", description="Not more than your own.")
@@ -125,16 +103,16 @@ class NewKeyWish(BaseModel):
 class NewKeyAnswer(BaseModel):
     """The key and its secret, this once."""
 
-    model_config = _example(key=_KEY, token="tga_x7k2m9pq_…")  # noqa: S106 - no secret
+    model_config = _closed(key=_KEY, token="tga_x7k2m9pq_…")  # noqa: S106 - no secret
 
     key: KeyAnswer
     token: str = Field(description="Keep it safe: it is not shown again. Send it as `Authorization: Bearer …`.")
 
 
-class UserAnswer(BaseModel):
+class UserAnswer(FromValue):
     """A user of your tenant."""
 
-    model_config = _example(**_USER)
+    model_config = _closed(**_USER)
 
     id: UUID
     name: str
@@ -144,30 +122,11 @@ class UserAnswer(BaseModel):
     state: Literal["active", "invited", "disabled"]
     created_at: datetime
 
-    @classmethod
-    def of(cls, user: User) -> UserAnswer:
-        return cls(
-            id=user.id,
-            name=user.name,
-            login=user.login,
-            email=user.email,
-            role=user.role,
-            state="disabled" if user.disabled else "active" if user.login else "invited",
-            created_at=user.created_at,
-        )
-
-
-class UserPage(BaseModel):
-    """The people of your tenant, in the order in which they came."""
-
-    items: list[UserAnswer]
-    next: str | None = None
-
 
 class NewUserWish(BaseModel):
     """Who is to come in."""
 
-    model_config = _example(name="Anna Petrova", role="member", email="anna@example.org")
+    model_config = _closed(name="Anna Petrova", role="member", email="anna@example.org")
 
     name: str = Field(min_length=1, max_length=LONGEST_NAME)
     role: PersonRole = "member"
@@ -177,7 +136,7 @@ class NewUserWish(BaseModel):
 class UserChange(BaseModel):
     """What is to be different; the rest stays."""
 
-    model_config = _example(role="admin")
+    model_config = _closed(role="admin")
 
     role: PersonRole | None = None
     disabled: bool | None = None
@@ -192,16 +151,16 @@ class UserChange(BaseModel):
 class LinkAnswer(BaseModel):
     """A link to choose a login and a password: works once, for a day. Send it to that person only."""
 
-    model_config = _example(user=_USER, link="https://news.example.org/welcome?token=…")
+    model_config = _closed(user=_USER, link="https://news.example.org/welcome?token=…")
 
     user: UserAnswer
     link: str
 
 
-class AuditAnswer(BaseModel):
+class AuditAnswer(FromValue):
     """Who did what, when and from where."""
 
-    model_config = _example(
+    model_config = _closed(
         id=42,
         at="2026-11-15T12:00:00Z",
         user_id=_ID,
@@ -221,26 +180,6 @@ class AuditAnswer(BaseModel):
     details: dict[str, Any]
     address: str
 
-    @classmethod
-    def of(cls, entry: AuditEntry) -> AuditAnswer:
-        return cls(
-            id=entry.id,
-            at=entry.at,
-            user_id=entry.user_id,
-            user=entry.user,
-            action=entry.action,
-            target=entry.target,
-            details=dict(entry.details),
-            address=entry.address,
-        )
-
-
-class AuditPage(BaseModel):
-    """Newest first."""
-
-    items: list[AuditAnswer]
-    next: str | None = None
-
 
 MOST = 200
 
@@ -252,7 +191,7 @@ Cursor = Annotated[str | None, Query(max_length=LONGEST)]
 
 @router.get("/me", operation_id="get_me", summary="Who you are", response_model=MeAnswer)
 async def get_me(request: Request, caller: CallerDep) -> Response:
-    return etagged(request, MeAnswer.of(caller))
+    return etagged(request, MeAnswer.model_validate(caller))
 
 
 @router.delete("/me/sessions", status_code=204, operation_id="end_sessions", summary="Sign out everywhere")
@@ -262,10 +201,12 @@ async def end_sessions(services: ServicesDep, caller: CallerDep) -> None:
 
 
 @router.get("/keys", operation_id="list_keys", summary="Your API keys")
-async def list_keys(services: ServicesDep, caller: CallerDep, limit: Limit = 50, cursor: Cursor = None) -> KeyPage:
+async def list_keys(
+    services: ServicesDep, caller: CallerDep, limit: Limit = 50, cursor: Cursor = None
+) -> Page[KeyAnswer]:
+    """The newest first."""
     found = await services.access.people.keys(caller, limit=limit + 1, after=_after(cursor))
-    more = write_cursor(str(found[limit - 1].id)) if len(found) > limit else None
-    return KeyPage(items=[KeyAnswer.of(key) for key in found[:limit]], next=more)
+    return page_of(found, limit, KeyAnswer.model_validate, lambda key: write_cursor(str(key.id)))
 
 
 @router.post("/keys", status_code=201, operation_id="create_key", summary="Make an API key for yourself")
@@ -273,7 +214,7 @@ async def create_key(services: ServicesDep, caller: CallerDep, wish: NewKeyWish)
     days = wish.expires_in_days
     expires = None if days is None else services.clock() + timedelta(days=days)
     made = await services.access.people.create_key(caller, name=wish.name, role=Role(wish.role), expires=expires)
-    return NewKeyAnswer(key=KeyAnswer.of(made.key), token=made.token)
+    return NewKeyAnswer(key=KeyAnswer.model_validate(made.key), token=made.token)
 
 
 @router.delete("/keys/{key_id}", status_code=204, operation_id="revoke_key", summary="End an API key at once")
@@ -284,10 +225,12 @@ async def revoke_key(services: ServicesDep, caller: CallerDep, key_id: UUID) -> 
 
 
 @router.get("/users", operation_id="list_users", summary="The people of your tenant")
-async def list_users(services: ServicesDep, caller: AdminDep, limit: Limit = 50, cursor: Cursor = None) -> UserPage:
+async def list_users(
+    services: ServicesDep, caller: AdminDep, limit: Limit = 50, cursor: Cursor = None
+) -> Page[UserAnswer]:
+    """In the order in which they came."""
     found = await services.access.people.users(caller, limit=limit + 1, after=_after(cursor))
-    more = write_cursor(str(found[limit - 1].id)) if len(found) > limit else None
-    return UserPage(items=[UserAnswer.of(user) for user in found[:limit]], next=more)
+    return page_of(found, limit, UserAnswer.model_validate, lambda user: write_cursor(str(user.id)))
 
 
 @router.post("/users", status_code=201, operation_id="invite_user", summary="Invite a user")
@@ -299,14 +242,14 @@ async def invite_user(request: Request, services: ServicesDep, caller: AdminDep,
 
 @router.get("/users/{user_id}", operation_id="get_user", summary="One of them", response_model=UserAnswer)
 async def get_user(request: Request, services: ServicesDep, caller: AdminDep, user_id: UUID) -> Response:
-    return etagged(request, UserAnswer.of(_known(await services.access.people.user(caller, user_id))))
+    return etagged(request, UserAnswer.model_validate(_known(await services.access.people.user(caller, user_id))))
 
 
 @router.patch("/users/{user_id}", operation_id="change_user", summary="Change a role, keep out or let in again")
 async def change_user(services: ServicesDep, caller: AdminDep, user_id: UUID, wish: UserChange) -> UserAnswer:
     """A disabled user's sessions and keys stop at once. The last admin can be neither disabled nor demoted."""
     try:
-        return UserAnswer.of(_known(await _changed(services, caller, user_id, wish)))
+        return UserAnswer.model_validate(_known(await _changed(services, caller, user_id, wish)))
     except Reject as exc:
         raise conflict(str(exc)) from exc
 
@@ -324,11 +267,13 @@ async def make_link(request: Request, services: ServicesDep, caller: AdminDep, u
 
 
 @router.get("/audit", operation_id="list_audit", summary="What was done in your tenant")
-async def list_audit(services: ServicesDep, caller: AdminDep, limit: Limit = 50, cursor: Cursor = None) -> AuditPage:
+async def list_audit(
+    services: ServicesDep, caller: AdminDep, limit: Limit = 50, cursor: Cursor = None
+) -> Page[AuditAnswer]:
+    """The newest first."""
     before = None if cursor is None else int(read_cursor(cursor, int)[0])
     found = await services.access.people.audit(caller, limit=limit + 1, before=before)
-    more = write_cursor(found[limit - 1].id) if len(found) > limit else None
-    return AuditPage(items=[AuditAnswer.of(entry) for entry in found[:limit]], next=more)
+    return page_of(found, limit, AuditAnswer.model_validate, lambda entry: write_cursor(entry.id))
 
 
 async def _changed(services: Services, caller: Caller, user_id: UUID, wish: UserChange) -> User | None:
@@ -348,7 +293,9 @@ def _known(user: User | None) -> User:
 
 
 def _link(request: Request, services: Services, invitation: Invitation) -> LinkAnswer:
-    return LinkAnswer(user=UserAnswer.of(invitation.user), link=welcome_link(request, services, invitation.token))
+    return LinkAnswer(
+        user=UserAnswer.model_validate(invitation.user), link=welcome_link(request, services, invitation.token)
+    )
 
 
 def _after(cursor: str | None) -> UUID | None:
@@ -357,4 +304,4 @@ def _after(cursor: str | None) -> UUID | None:
     try:
         return UUID(str(read_cursor(cursor, str)[0]))
     except ValueError as exc:
-        raise Problem(422, "cursor: is none of this list; leave it out to begin at the start") from exc
+        raise strange_cursor() from exc

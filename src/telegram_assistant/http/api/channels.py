@@ -8,18 +8,24 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from telegram_assistant.domain.channel import MAX_CHANNEL_ID, SENTENCES, advise
-from telegram_assistant.domain.ledger import LedgerState
+from telegram_assistant.domain.channel import MAX_CHANNEL_ID, SENTENCES
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.domain.thresholds import GapReport
-from telegram_assistant.http.answers import LONGEST, etagged, read_cursor, write_cursor
+from telegram_assistant.http.answers import (
+    LONGEST,
+    FromValue,
+    Items,
+    Page,
+    etagged,
+    example,
+    page_of,
+    read_cursor,
+    write_cursor,
+)
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.ingest.polling import Explained
 from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, ChannelActions
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.stores.postgres.watched_channels import Request as ChannelRequest
 from telegram_assistant.stores.postgres.watched_channels import Watched
 
 MOST_HOLES = 100
@@ -51,10 +57,13 @@ CHANNEL_EXAMPLE: dict[str, Any] = {
 }
 
 
-class ChannelAnswer(BaseModel):
+WhatToDo = Annotated[str | None, BeforeValidator(lambda advice: SENTENCES[advice] or None)]
+
+
+class ChannelAnswer(FromValue):
     """A channel that you watch, and how completely it is known."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [CHANNEL_EXAMPLE]})
+    model_config = example(**CHANNEL_EXAMPLE)
 
     id: int = Field(description="Telegram's own id, without -100.")
     username: str | None
@@ -76,50 +85,20 @@ class ChannelAnswer(BaseModel):
     )
     protected: bool = Field(description="Its owner forbids to forward and save its content (Telegram's noforwards).")
     last_post_at: datetime | None
-    last_visit_at: datetime | None = Field(description="The last one that succeeded.")
+    last_visit_at: datetime | None = Field(
+        validation_alias="last_success_at", description="The last one that succeeded."
+    )
     next_visit_at: datetime | None
     failures: int = Field(description="Visits in a row that failed.")
-    error: str | None
-    what_to_do: str | None
-
-    @classmethod
-    def of(cls, channel: Watched) -> ChannelAnswer:
-        given_up = channel.status == "dead"
-        return cls(
-            **{name: getattr(channel, name) for name in _SAME},
-            last_visit_at=channel.last_success_at,
-            error=channel.last_error,
-            what_to_do=SENTENCES[advise(channel.last_error, given_up=given_up)] or None,
-        )
+    error: str | None = Field(validation_alias="last_error")
+    what_to_do: WhatToDo = Field(validation_alias="advice")
 
 
-_SAME = tuple(set(ChannelAnswer.model_fields) - {"last_visit_at", "error", "what_to_do"})
-
-
-class ChannelPage(BaseModel):
-    """Some of your channels, by title."""
-
-    items: list[ChannelAnswer]
-    next: str | None = Field(description="Send it as `cursor` for the following page; null: this is the last.")
-
-
-class RequestAnswer(BaseModel):
+class RequestAnswer(FromValue):
     """Your wish to watch a channel, until Telegram has confirmed that it exists."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": 12,
-                    "reference": "@durov",
-                    "state": "requested",
-                    "channel_id": None,
-                    "attempts": 0,
-                    "error": None,
-                    "what_to_do": None,
-                }
-            ]
-        }
+    model_config = example(
+        id=12, reference="@durov", state="requested", channel_id=None, attempts=0, error=None, what_to_do=None
     )
 
     id: int
@@ -127,32 +106,8 @@ class RequestAnswer(BaseModel):
     state: Literal["requested", "failed", "watched"] = Field(description="failed: not yet; it is tried again later.")
     channel_id: int | None
     attempts: int
-    error: str | None
-    what_to_do: str | None
-
-    @classmethod
-    def of(cls, request: ChannelRequest) -> RequestAnswer:
-        return cls(
-            id=request.id,
-            reference=request.reference,
-            state=state_of(request),
-            channel_id=request.channel_id,
-            attempts=request.attempts,
-            error=request.last_error,
-            what_to_do=SENTENCES[advise(request.last_error)] or None,
-        )
-
-
-def state_of(request: ChannelRequest) -> Literal["requested", "failed", "watched"]:
-    if request.channel_id is not None:
-        return "watched"
-    return "failed" if request.last_error else "requested"
-
-
-class RequestList(BaseModel):
-    """Wishes that are still open, newest first."""
-
-    items: list[RequestAnswer]
+    error: str | None = Field(validation_alias="last_error")
+    what_to_do: WhatToDo = Field(validation_alias="advice")
 
 
 class PreviewAnswer(BaseModel):
@@ -222,7 +177,7 @@ class VisitAnswer(BaseModel):
     follow: str = Field(description="Read this to see how far it is.")
 
 
-class LedgerAnswer(BaseModel):
+class LedgerAnswer(FromValue):
     """What is known of every message id of a channel."""
 
     newest_id: int
@@ -235,26 +190,12 @@ class LedgerAnswer(BaseModel):
     requested_from: int
     proven_up_to: int
     percent: float
-    holes: list[tuple[int, int]] = Field(description=f"Unknown ids, first and last; at most {MOST_HOLES} of them.")
-    more_holes: int
-
-    @classmethod
-    def of(cls, state: LedgerState) -> LedgerAnswer:
-        holes = [(start, stop - 1) for start, stop in state.gaps]
-        return cls(
-            newest_id=state.newest_id,
-            captured=state.captured,
-            empty=state.empty,
-            unknown=state.unknown,
-            hidden=state.hidden,
-            hidden_up_to=state.hidden_up_to,
-            not_requested=state.not_requested,
-            requested_from=state.requested_from,
-            proven_up_to=state.proven_up_to,
-            percent=state.percent,
-            holes=holes[:MOST_HOLES],
-            more_holes=max(0, len(holes) - MOST_HOLES),
-        )
+    holes: Annotated[list[tuple[int, int]], AfterValidator(lambda holes: holes[:MOST_HOLES])] = Field(
+        description=f"Unknown ids, first and last; at most {MOST_HOLES} of them."
+    )
+    more_holes: Annotated[int, BeforeValidator(lambda holes: max(0, len(holes) - MOST_HOLES))] = Field(
+        validation_alias=AliasPath("holes")
+    )
 
 
 class ExplainAnswer(BaseModel):
@@ -268,17 +209,6 @@ class ExplainAnswer(BaseModel):
     posts_a_day: float | None = None
     expected_posts: float | None = Field(None, description="How many posts the next look should find.")
 
-    @classmethod
-    def of(cls, explained: Explained) -> ExplainAnswer:
-        decision = explained.decision
-        return cls(
-            next_visit_at=explained.at,
-            why=explained.why,
-            sentences=explained.sentences(),
-            posts_a_day=decision.posts_a_day if decision else None,
-            expected_posts=decision.waiting if decision else None,
-        )
-
 
 class RhythmAnswer(BaseModel):
     """When a channel posts."""
@@ -289,17 +219,6 @@ class RhythmAnswer(BaseModel):
     silent_seconds: float | None = Field(description="How long it has been silent.")
     threshold_seconds: float | None = Field(description="Longer than this would be unusual now.")
     quiet: str | None = Field(description="weekend, night_hours or normal: whether few posts are expected now.")
-
-    @classmethod
-    def of(cls, channel: Watched, since: datetime, posts: list[list[int]], gap: GapReport | None) -> RhythmAnswer:
-        return cls(
-            timezone=channel.timezone,
-            since=since,
-            posts=posts,
-            silent_seconds=gap.gap.total_seconds() if gap else None,
-            threshold_seconds=gap.threshold.total_seconds() if gap else None,
-            quiet=gap.quiet_hours.reason if gap else None,
-        )
 
 
 MOST = 200
@@ -324,17 +243,14 @@ async def list_channels(
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
     q: Annotated[str, Query(max_length=200, description="Part of a title or a name.")] = "",
-) -> ChannelPage:
+) -> Page[ChannelAnswer]:
+    """By title."""
     after: tuple[str, int] | None = None
     if cursor is not None:
         title, number = read_cursor(cursor, str, int)
         after = str(title), int(number)
     found = await desk.watched.page(caller.tenant_id, limit=limit + 1, after=after, words=clean_text(q).strip())
-    last = found[limit - 1] if len(found) > limit else None
-    return ChannelPage(
-        items=[ChannelAnswer.of(channel) for channel in found[:limit]],
-        next=write_cursor(last.title, last.id) if last else None,
-    )
+    return page_of(found, limit, ChannelAnswer.model_validate, lambda last: write_cursor(last.title, last.id))
 
 
 @router.post("", status_code=202, operation_id="add_channel", summary="Watch a channel")
@@ -342,7 +258,7 @@ async def add_channel(desk: DeskDep, wish: NewChannel, response: Response) -> Re
     """Telegram is asked soon; read the request to see what became of it."""
     request = await desk.add(wish.reference)
     response.headers["Location"] = f"/api/v1/channels/requests/{request.id}"
-    return RequestAnswer.of(request)
+    return RequestAnswer.model_validate(request)
 
 
 @router.get("/preview", operation_id="preview_channel", summary="What is known of a channel before you watch it")
@@ -351,7 +267,7 @@ async def preview_channel(
 ) -> PreviewAnswer:
     found = await desk.preview(reference)
     known = found.watched or found.known
-    state = "watched" if found.watched else state_of(found.request) if found.request else None
+    state = "watched" if found.watched else found.request.state if found.request else None
     return PreviewAnswer(
         reference=found.reference,
         state=state or ("known" if known else "unknown"),
@@ -360,14 +276,15 @@ async def preview_channel(
         title=known.title if known else None,
         about=known.about if known else None,
         subscribers=known.subscribers if known else None,
-        request=RequestAnswer.of(found.request) if found.request else None,
+        request=RequestAnswer.model_validate(found.request) if found.request else None,
     )
 
 
 @router.get("/requests", operation_id="list_channel_requests", summary="Channels that are still being looked for")
-async def list_requests(desk: DeskDep, caller: CallerDep) -> RequestList:
+async def list_requests(desk: DeskDep, caller: CallerDep) -> Items[RequestAnswer]:
+    """The newest first."""
     found = await desk.watched.requests(caller.tenant_id, limit=MOST_REQUESTS)
-    return RequestList(items=[RequestAnswer.of(request) for request in found])
+    return Items(items=[RequestAnswer.model_validate(request) for request in found])
 
 
 @router.get("/requests/{request_id}", operation_id="get_channel_request", summary="What became of a wish")
@@ -375,7 +292,7 @@ async def get_request(desk: DeskDep, caller: CallerDep, request_id: RequestId) -
     found = await desk.watched.request(caller.tenant_id, number=request_id)
     if found is None:
         raise not_found("request")
-    return RequestAnswer.of(found)
+    return RequestAnswer.model_validate(found)
 
 
 @router.delete(
@@ -389,7 +306,7 @@ async def drop_request(desk: DeskDep, request_id: RequestId) -> None:
 
 @router.get("/{channel_id}", operation_id="get_channel", summary="One channel", response_model=ChannelAnswer)
 async def get_channel(request: Request, desk: DeskDep, channel_id: ChannelId) -> Response:
-    return etagged(request, ChannelAnswer.of(await desk.get(channel_id)))
+    return etagged(request, ChannelAnswer.model_validate(await desk.get(channel_id)))
 
 
 @router.patch("/{channel_id}", operation_id="change_channel", summary="Change priority or time zone (admins)")
@@ -397,7 +314,8 @@ async def change_channel(
     services: ServicesDep, admin: AdminDep, channel_id: ChannelId, change: ChannelChange
 ) -> ChannelAnswer:
     desk = ChannelActions(services, admin)
-    return ChannelAnswer.of(await desk.change(channel_id, priority=change.priority, timezone=change.timezone))
+    changed = await desk.change(channel_id, priority=change.priority, timezone=change.timezone)
+    return ChannelAnswer.model_validate(changed)
 
 
 @router.delete(
@@ -431,19 +349,35 @@ async def backfill_channel(desk: DeskDep, channel_id: ChannelId, history: Histor
 
 @router.get("/{channel_id}/ledger", operation_id="get_ledger", summary="What is known of every message id")
 async def get_ledger(desk: DeskDep, channel_id: ChannelId) -> LedgerAnswer:
-    return LedgerAnswer.of(await desk.ledger(channel_id))
+    return LedgerAnswer.model_validate(await desk.ledger(channel_id))
 
 
 @router.get("/{channel_id}/explain", operation_id="explain_channel", summary="When it is looked at next, and why")
 async def explain_channel(desk: DeskDep, channel_id: ChannelId) -> ExplainAnswer:
-    return ExplainAnswer.of(await desk.explain(channel_id))
+    explained = await desk.explain(channel_id)
+    decision = explained.decision
+    return ExplainAnswer(
+        next_visit_at=explained.at,
+        why=explained.why,
+        sentences=explained.sentences(),
+        posts_a_day=decision.posts_a_day if decision else None,
+        expected_posts=decision.waiting if decision else None,
+    )
 
 
 @router.get("/{channel_id}/rhythm", operation_id="get_rhythm", summary="When a channel posts, by weekday and hour")
 async def get_rhythm(desk: DeskDep, channel_id: ChannelId) -> RhythmAnswer:
     channel = await desk.get(channel_id)
     rhythm = await desk.rhythm(channel)
-    return RhythmAnswer.of(channel, rhythm.since, rhythm.posts, rhythm.gap)
+    gap = rhythm.gap
+    return RhythmAnswer(
+        timezone=channel.timezone,
+        since=rhythm.since,
+        posts=rhythm.posts,
+        silent_seconds=gap.gap.total_seconds() if gap else None,
+        threshold_seconds=gap.threshold.total_seconds() if gap else None,
+        quiet=gap.quiet_hours.reason if gap else None,
+    )
 
 
 def _asked(channel: Watched, follow: str) -> VisitAnswer:

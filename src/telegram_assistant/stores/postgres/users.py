@@ -40,6 +40,11 @@ class User:
     disabled: bool
     created_at: datetime
 
+    @property
+    def state(self) -> str:
+        """`active | invited | disabled`."""
+        return "disabled" if self.disabled else "active" if self.login else "invited"
+
 
 @dataclass(frozen=True, slots=True)
 class SignIn:

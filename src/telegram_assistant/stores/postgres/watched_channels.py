@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
-from telegram_assistant.domain.channel import ChannelRef
+from telegram_assistant.domain.channel import Advice, ChannelRef, advise
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, SourceError
 from telegram_assistant.stores.postgres.database import Store, as_tenant
@@ -73,6 +73,16 @@ class Request:
     channel_id: int | None
     last_error: str | None
     attempts: int
+
+    @property
+    def state(self) -> Literal["requested", "failed", "watched"]:
+        if self.channel_id is not None:
+            return "watched"
+        return "failed" if self.last_error else "requested"
+
+    @property
+    def advice(self) -> Advice:
+        return advise(self.last_error)
 
 
 def no_account_joined(shown: str) -> str:
@@ -238,6 +248,10 @@ class Watched:
     def filling(self) -> bool:
         """Older posts are on their way."""
         return self.history_from is not None or self.unknown > 0
+
+    @property
+    def advice(self) -> Advice:
+        return advise(self.last_error, given_up=self.status == "dead")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.domain.channel import MAX_CHANNEL_ID, advise
+from telegram_assistant.domain.channel import MAX_CHANNEL_ID
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
@@ -47,7 +47,6 @@ async def channels(request: Request, desk: DeskDep, caller: CallerDep, q: Words 
         "channels.html",
         caller=caller,
         summary=await desk.watched.summary(caller.tenant_id),
-        advise=advise,
         **await _listed(desk, caller, q, None),
         **await _requested(desk, caller),
     )
@@ -58,7 +57,7 @@ async def listed(
     request: Request, desk: DeskDep, caller: CallerDep, q: Words = "", cursor: Cursor = None
 ) -> HTMLResponse:
     found = await _listed(desk, caller, q, cursor)
-    return fragment(request, "channels_list.html", caller=caller, advise=advise, **found)
+    return fragment(request, "channels_list.html", caller=caller, **found)
 
 
 @router.get("/channels/preview")
@@ -77,7 +76,7 @@ async def preview(request: Request, desk: DeskDep, caller: CallerDep, reference:
 async def requested(request: Request, desk: DeskDep, caller: CallerDep, had: int = 0) -> HTMLResponse:
     """Asked again and again while something is looked for; `had` is how many there were, so that the list follows."""
     found = await _requested(desk, caller)
-    answer = fragment(request, "channels_requests.html", caller=caller, advise=advise, **found)
+    answer = fragment(request, "channels_requests.html", caller=caller, **found)
     if len(found["requests"]) != had:
         answer.headers["HX-Trigger"] = "channels-changed"
     return answer
@@ -89,7 +88,7 @@ async def add(request: Request, desk: DeskDep, caller: CallerDep, reference: Ref
     if "hx-request" not in request.headers:
         return RedirectResponse("/channels", status_code=303)
     found = await _requested(desk, caller)
-    return fragment(request, "channels_requests.html", caller=caller, advise=advise, **found)
+    return fragment(request, "channels_requests.html", caller=caller, **found)
 
 
 @router.post("/channels/requests/{number}/drop")
@@ -100,7 +99,7 @@ async def drop_request(
     if "hx-request" not in request.headers:
         return RedirectResponse("/channels", status_code=303)
     found = await _requested(desk, caller)
-    return fragment(request, "channels_requests.html", caller=caller, advise=advise, **found)
+    return fragment(request, "channels_requests.html", caller=caller, **found)
 
 
 @router.get("/channels/{channel_id}")
@@ -117,7 +116,6 @@ async def channel(
         "channel.html",
         caller=caller,
         channel=found,
-        advice=advise(found.last_error, given_up=found.status == "dead"),
         rhythm=rhythm,
         heat_rows=lambda t: [(t(f"channel.day_{day}"), hours) for day, hours in enumerate(rhythm.posts)],
         heat_columns=[f"{hour:02}" for hour in range(24)],
@@ -206,7 +204,7 @@ async def _requested(desk: ChannelActions, caller: Caller) -> dict[str, Any]:
 
 async def _coverage(desk: ChannelActions, channel_id: int) -> dict[str, Any]:
     state = await desk.ledger(channel_id)
-    holes = [(start, stop - 1) for start, stop in state.gaps]
+    holes = state.holes
     return {
         "ledger": state,
         "audit": await desk.audit(channel_id),
