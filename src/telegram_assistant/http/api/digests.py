@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from telegram_assistant.domain.digests import (
     Change,
+    Cited,
     Content,
     Correction,
     Digest,
@@ -19,11 +20,9 @@ from telegram_assistant.domain.digests import (
     Language,
     Way,
 )
-from telegram_assistant.http.answers import LONGEST, etagged, read_place, write_place
+from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, etagged, example, read_place, write_place
 from telegram_assistant.http.dependencies import DigestDep
-from telegram_assistant.jobs.digests import ShownIssue
-from telegram_assistant.services.digests import DIGEST_EXAMPLE, DigestIn
-from telegram_assistant.stores.postgres.digests import Sending
+from telegram_assistant.services.digests import DIGEST_EXAMPLE, DigestActions, DigestIn
 
 DIGEST = "2f1acc6c-3a4e-4b8e-9d41-8b8f3c5f0a10"
 ISSUE = "9a3f0d0e-55b4-4f0e-8f0c-3e7a6f2f7c11"
@@ -32,22 +31,16 @@ ISSUE = "9a3f0d0e-55b4-4f0e-8f0c-3e7a6f2f7c11"
 class DigestOut(BaseModel):
     """A digest of yours."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": DIGEST,
-                    **DIGEST_EXAMPLE,
-                    "weekday": 0,
-                    "day": 1,
-                    "enabled": True,
-                    "next_at": "2026-11-16T05:30:00Z",
-                    "feed": f"/feeds/{DIGEST}/4102444800.x7Yq",
-                    "trouble": "",
-                    "created_at": "2026-11-15T10:00:00Z",
-                }
-            ]
-        }
+    model_config = example(
+        id=DIGEST,
+        **DIGEST_EXAMPLE,
+        weekday=0,
+        day=1,
+        enabled=True,
+        next_at="2026-11-16T05:30:00Z",
+        feed=f"/feeds/{DIGEST}/4102444800.x7Yq",
+        trouble="",
+        created_at="2026-11-15T10:00:00Z",
     )
 
     id: UUID
@@ -68,56 +61,15 @@ class DigestOut(BaseModel):
     trouble: str = Field(description="Why it is not made any more; empty: it is.")
     created_at: datetime
 
-    @classmethod
-    def of(cls, digest: Digest, feed: str) -> DigestOut:
-        wish, schedule = digest.wish, digest.wish.schedule
-        return cls(
-            id=digest.id,
-            name=wish.name,
-            topics=list(wish.topics),
-            channels=list(wish.channels),
-            frequency=schedule.frequency,
-            weekday=schedule.weekday,
-            day=schedule.day,
-            time=f"{schedule.minute // 60:02}:{schedule.minute % 60:02}",
-            zone=schedule.zone,
-            language=wish.language,
-            max_stories=wish.most,
-            deliveries=list(wish.ways),
-            enabled=wish.enabled,
-            next_at=digest.next_at if wish.enabled else None,
-            feed=feed,
-            trouble=digest.trouble,
-            created_at=digest.created_at,
-        )
 
-
-class DigestsOut(BaseModel):
-    """All of yours."""
-
-    items: list[DigestOut]
-
-
-class SourceOut(BaseModel):
-    """A cited post, as it was then."""
-
-    post_id: UUID
-    channel_id: int
-    channel: str
-    url: str
-    posted_at: datetime
-    version: int
-    content_hash: str
-
-
-class SentenceOut(BaseModel):
+class SentenceOut(FromValue):
     """What is said; `sources` are places in the list of sources, from 0, at least one."""
 
     text: str = Field(description="Empty: its posts were deleted, and their words with them.")
     sources: list[int] = Field(min_length=1)
 
 
-class StoryOut(BaseModel):
+class StoryOut(FromValue):
     """One story."""
 
     sentences: list[SentenceOut]
@@ -127,7 +79,7 @@ class StoryOut(BaseModel):
     score: float
 
 
-class CorrectionOut(BaseModel):
+class CorrectionOut(FromValue):
     """A cited post that is not what it was."""
 
     source: int
@@ -135,12 +87,8 @@ class CorrectionOut(BaseModel):
     at: datetime | None
     text: str = Field(description="What an edited post says now.")
 
-    @classmethod
-    def of(cls, correction: Correction) -> CorrectionOut:
-        return cls(source=correction.source, change=correction.change, at=correction.at, text=correction.text)
 
-
-class BehindOut(BaseModel):
+class BehindOut(FromValue):
     """A channel that was not up to date."""
 
     channel_id: int
@@ -151,7 +99,7 @@ class BehindOut(BaseModel):
     error: str
 
 
-class CoverageOut(BaseModel):
+class CoverageOut(FromValue):
     """What was read, and what was left out."""
 
     channels: int
@@ -167,7 +115,7 @@ class CoverageOut(BaseModel):
     behind: list[BehindOut]
 
 
-class SendingOut(BaseModel):
+class SendingOut(FromValue):
     """How far it is on its way."""
 
     kind: str
@@ -176,18 +124,14 @@ class SendingOut(BaseModel):
     delivered_at: datetime | None
     error: str
 
-    @classmethod
-    def of(cls, sending: Sending) -> SendingOut:
-        return cls.model_validate(sending, from_attributes=True)
 
-
-class ContentOut(BaseModel):
+class ContentOut(FromValue):
     """An issue: stories, their sources, what was read, and corrections."""
 
     since: datetime
     until: datetime
     stories: list[StoryOut]
-    sources: list[SourceOut]
+    sources: list[Cited]
     coverage: CoverageOut
     corrections: list[CorrectionOut]
     written_by: str = Field(description="The language model; empty: sentences of the posts themselves.")
@@ -203,37 +147,6 @@ class IssueOut(ContentOut):
     built_at: datetime | None
     deliveries: list[SendingOut]
 
-    @classmethod
-    def of(cls, issue: Issue, shown: ShownIssue, sendings: list[Sending]) -> IssueOut:
-        return cls(
-            id=issue.id,
-            digest_id=issue.digest_id,
-            scheduled_for=issue.scheduled_for,
-            built_at=issue.built_at,
-            deliveries=[SendingOut.of(one) for one in sendings if one.issue_id == issue.id],
-            **content_values(shown.content, shown.corrections, issue.since, issue.until),
-        )
-
-
-class IssuesOut(BaseModel):
-    """Some issues, the newest first."""
-
-    items: list[IssueOut]
-    next: str | None
-
-
-def content_values(content: Content, found: tuple[Correction, ...], since: datetime, until: datetime) -> dict[str, Any]:
-    return {
-        "since": since,
-        "until": until,
-        "stories": [StoryOut.model_validate(one, from_attributes=True) for one in content.stories],
-        "sources": [SourceOut.model_validate(one, from_attributes=True) for one in content.cited],
-        "coverage": CoverageOut.model_validate(content.coverage, from_attributes=True),
-        "corrections": [CorrectionOut.of(one) for one in found],
-        "written_by": content.written_by,
-        "without_model": content.without_model,
-    }
-
 
 router = APIRouter(prefix="/digests", tags=["digests"])
 
@@ -242,29 +155,26 @@ IssueId = Annotated[UUID, Path(description="The issue's id.", examples=[ISSUE])]
 
 
 @router.get("", operation_id="list_digests", summary="Your digests")
-async def list_digests(room: DigestDep) -> DigestsOut:
-    return DigestsOut(items=[DigestOut.of(one, room.feed(one)) for one in await room.all()])
+async def list_digests(room: DigestDep) -> Items[DigestOut]:
+    return Items(items=[_digest(room, one) for one in await room.all()])
 
 
 @router.post("", operation_id="add_digest", summary="Ask for a digest", status_code=201)
 async def add_digest(room: DigestDep, wanted: DigestIn) -> DigestOut:
     """It comes at its time in its zone, also when clocks change. A time that a day does not have is the first moment
     after it; one that a day has twice is the first."""
-    made = await room.add(wanted.wish())
-    return DigestOut.of(made, room.feed(made))
+    return _digest(room, await room.add(wanted.wish()))
 
 
 @router.get("/{digest_id}", operation_id="get_digest", summary="A digest", response_model=DigestOut)
 async def get_digest(request: Request, room: DigestDep, digest_id: DigestId) -> Response:
-    digest = await room.get(digest_id)
-    return etagged(request, DigestOut.of(digest, room.feed(digest)))
+    return etagged(request, _digest(room, await room.get(digest_id)))
 
 
 @router.put("/{digest_id}", operation_id="change_digest", summary="Change a digest")
 async def change_digest(room: DigestDep, digest_id: DigestId, wanted: DigestIn) -> DigestOut:
     """What is left out gets its default."""
-    digest = await room.change(await room.get(digest_id), wanted.wish())
-    return DigestOut.of(digest, room.feed(digest))
+    return _digest(room, await room.change(await room.get(digest_id), wanted.wish()))
 
 
 @router.delete("/{digest_id}", operation_id="remove_digest", summary="Remove a digest", status_code=204)
@@ -277,8 +187,7 @@ async def remove_digest(room: DigestDep, digest_id: DigestId) -> None:
 async def renew_feed(room: DigestDep, digest_id: DigestId) -> DigestOut:
     """The old one stops working."""
     await room.digests.new_feed(await room.get(digest_id))
-    digest = await room.get(digest_id)
-    return DigestOut.of(digest, room.feed(digest))
+    return _digest(room, await room.get(digest_id))
 
 
 @router.post("/{digest_id}/preview", operation_id="preview_digest", summary="What it would say now")
@@ -286,7 +195,7 @@ async def preview_digest(room: DigestDep, digest_id: DigestId) -> ContentOut:
     """Nothing is saved or sent."""
     digest = await room.get(digest_id)
     since, until, content = await room.maker.preview(digest.tenant_id, digest.user_id, digest.wish, digest_id=digest.id)
-    return ContentOut(**content_values(content, (), since, until))
+    return ContentOut.model_validate(_content(content, (), since, until))
 
 
 @router.get("/{digest_id}/issues", operation_id="list_digest_issues", summary="What came out, the newest first")
@@ -295,16 +204,12 @@ async def list_issues(
     digest_id: DigestId,
     limit: Annotated[int, Query(ge=1, le=50)] = 10,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
-) -> IssuesOut:
+) -> Page[IssueOut]:
     digest = await room.get(digest_id)
     before = read_place(cursor)[0] if cursor is not None else None
     found = await room.issues.page(digest.tenant_id, digest.id, limit=limit + 1, before=before)
-    items = found[:limit]
-    sendings = await room.issues.sendings(digest.tenant_id, [one.id for one in items])
-    return IssuesOut(
-        items=[IssueOut.of(one, await room.maker.show(one), sendings) for one in items],
-        next=write_place(items[-1].scheduled_for) if len(found) > limit else None,
-    )
+    items = await _issues(room, *found[:limit])
+    return Page(items=items, next=write_place(items[-1].scheduled_for) if len(found) > limit else None)
 
 
 @router.get(
@@ -315,8 +220,8 @@ async def list_issues(
 )
 async def get_issue(request: Request, room: DigestDep, digest_id: DigestId, issue_id: IssueId) -> Response:
     _, issue = await room.issue(digest_id, issue_id)
-    sendings = await room.issues.sendings(issue.tenant_id, [issue.id])
-    return etagged(request, IssueOut.of(issue, await room.maker.show(issue), sendings))
+    [shown] = await _issues(room, issue)
+    return etagged(request, shown)
 
 
 @router.post(
@@ -326,5 +231,58 @@ async def send_issue(room: DigestDep, digest_id: DigestId, issue_id: IssueId) ->
     """Where nothing was given up, nothing happens."""
     _, issue = await room.issue(digest_id, issue_id)
     await room.send_again(issue)
-    sendings = await room.issues.sendings(issue.tenant_id, [issue.id])
-    return IssueOut.of(issue, await room.maker.show(issue), sendings)
+    [shown] = await _issues(room, issue)
+    return shown
+
+
+def _digest(room: DigestActions, digest: Digest) -> DigestOut:
+    wish, schedule = digest.wish, digest.wish.schedule
+    return DigestOut(
+        id=digest.id,
+        name=wish.name,
+        topics=list(wish.topics),
+        channels=list(wish.channels),
+        frequency=schedule.frequency,
+        weekday=schedule.weekday,
+        day=schedule.day,
+        time=f"{schedule.minute // 60:02}:{schedule.minute % 60:02}",
+        zone=schedule.zone,
+        language=wish.language,
+        max_stories=wish.most,
+        deliveries=list(wish.ways),
+        enabled=wish.enabled,
+        next_at=digest.next_at if wish.enabled else None,
+        feed=room.feed(digest),
+        trouble=digest.trouble,
+        created_at=digest.created_at,
+    )
+
+
+async def _issues(room: DigestActions, *issues: Issue) -> list[IssueOut]:
+    sendings = await room.issues.sendings(room.caller.tenant_id, [one.id for one in issues])
+    made = []
+    for issue in issues:
+        shown = await room.maker.show(issue)
+        values = {
+            "id": issue.id,
+            "digest_id": issue.digest_id,
+            "scheduled_for": issue.scheduled_for,
+            "built_at": issue.built_at,
+            "deliveries": [one for one in sendings if one.issue_id == issue.id],
+            **_content(shown.content, shown.corrections, issue.since, issue.until),
+        }
+        made.append(IssueOut.model_validate(values))
+    return made
+
+
+def _content(content: Content, found: tuple[Correction, ...], since: datetime, until: datetime) -> dict[str, object]:
+    return {
+        "since": since,
+        "until": until,
+        "stories": content.stories,
+        "sources": content.cited,
+        "coverage": content.coverage,
+        "corrections": found,
+        "written_by": content.written_by,
+        "without_model": content.without_model,
+    }

@@ -8,16 +8,16 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasPath, BaseModel, ConfigDict, Field
 
 from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed
+from telegram_assistant.http.answers import FromValue, Items, example, rounded
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.i18n import LANGUAGES
-from telegram_assistant.jobs.interests import Advisor, Recommended, RecommendedPost
+from telegram_assistant.jobs.interests import Advisor
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.services.interests import choose, forget, weighed_of
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.stores.postgres.interests import FittingChannel, Origin
 
 LONGEST_TEXT = 280  # characters of a recommended post
 
@@ -25,20 +25,14 @@ LONGEST_TEXT = 280  # characters of a recommended post
 class InterestOut(BaseModel):
     """Something that you are interested in."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "topic": "economy",
-                    "names": {"en": "Economy", "ru": "Экономика"},
-                    "weight": 0.83,
-                    "queries": 3.1,
-                    "views": 12.4,
-                    "chosen": None,
-                    "last_at": "2026-11-12T09:30:00Z",
-                }
-            ]
-        }
+    model_config = example(
+        topic="economy",
+        names={"en": "Economy", "ru": "Экономика"},
+        weight=0.83,
+        queries=3.1,
+        views=12.4,
+        chosen=None,
+        last_at="2026-11-12T09:30:00Z",
     )
 
     topic: str
@@ -48,25 +42,6 @@ class InterestOut(BaseModel):
     views: float = Field(description="Posts about it that you opened.")
     chosen: float | None = Field(description="The weight that you gave it; null: it follows from what you do.")
     last_at: datetime
-
-    @classmethod
-    def of(cls, weighed: Weighed, topics: Path | None) -> InterestOut:
-        one = weighed.interest
-        return cls(
-            topic=one.topic,
-            names={language: topic_title(one.topic, language, topics) for language in LANGUAGES},
-            weight=round(weighed.weight, 3),
-            queries=round(one.queries, 2),
-            views=round(one.views, 2),
-            chosen=one.chosen,
-            last_at=one.last_at,
-        )
-
-
-class InterestListOut(BaseModel):
-    """All of yours, the strongest first; at most 200."""
-
-    items: list[InterestOut]
 
 
 class ChosenIn(BaseModel):
@@ -80,34 +55,22 @@ class ChosenIn(BaseModel):
     )
 
 
-class RecommendedPostOut(BaseModel):
+class RecommendedPostOut(FromValue):
     """A post that fits."""
 
-    post_id: UUID
-    channel_id: int
-    channel: str
-    posted_at: datetime
-    text: str = Field(description="Its beginning.")
-    url: str
+    post_id: UUID = Field(validation_alias=AliasPath("post", "post_id"))
+    channel_id: int = Field(validation_alias=AliasPath("post", "channel_id"))
+    channel: str = Field(validation_alias=AliasPath("post", "channel_title"))
+    posted_at: datetime = Field(validation_alias=AliasPath("post", "posted_at"))
+    text: Annotated[str, AfterValidator(lambda text: text[:LONGEST_TEXT])] = Field(
+        validation_alias=AliasPath("post", "text"), description="Its beginning."
+    )
+    url: str = Field(validation_alias=AliasPath("post", "url"))
     why: list[str] = Field(description="The interests that it meets.")
-    score: float
-
-    @classmethod
-    def of(cls, one: RecommendedPost) -> RecommendedPostOut:
-        post = one.post
-        return cls(
-            post_id=post.post_id,
-            channel_id=post.channel_id,
-            channel=post.channel_title,
-            posted_at=post.posted_at,
-            text=post.text[:LONGEST_TEXT],
-            url=post.url,
-            why=list(one.why),
-            score=round(one.score, 3),
-        )
+    score: Annotated[float, rounded(3)]
 
 
-class RecommendedChannelOut(BaseModel):
+class RecommendedChannelOut(FromValue):
     """A channel that you watch and that writes about it."""
 
     channel_id: int
@@ -115,21 +78,10 @@ class RecommendedChannelOut(BaseModel):
     username: str | None
     posts: int = Field(description="Of the last 30 days.")
     fitting: int = Field(description="Those of them that fit.")
-    why: list[str]
-
-    @classmethod
-    def of(cls, one: FittingChannel) -> RecommendedChannelOut:
-        return cls(
-            channel_id=one.channel_id,
-            title=one.title,
-            username=one.username,
-            posts=one.posts,
-            fitting=one.fitting,
-            why=list(one.labels),
-        )
+    why: list[str] = Field(validation_alias="labels")
 
 
-class NewChannelOut(BaseModel):
+class NewChannelOut(FromValue):
     """A public channel that yours forward from, and that you do not watch."""
 
     title: str
@@ -137,25 +89,13 @@ class NewChannelOut(BaseModel):
     posts: int = Field(description="Posts of your channels that come from it.")
     channels: int = Field(description="Channels of yours that forward it.")
 
-    @classmethod
-    def of(cls, one: Origin) -> NewChannelOut:
-        return cls(title=one.title, username=one.username, posts=one.posts, channels=one.channels)
 
-
-class RecommendationsOut(BaseModel):
+class RecommendationsOut(FromValue):
     """What fits your interests."""
 
     posts: list[RecommendedPostOut]
     channels: list[RecommendedChannelOut]
-    new_channels: list[NewChannelOut]
-
-    @classmethod
-    def of(cls, found: Recommended) -> RecommendationsOut:
-        return cls(
-            posts=[RecommendedPostOut.of(one) for one in found.posts],
-            channels=[RecommendedChannelOut.of(one) for one in found.channels],
-            new_channels=[NewChannelOut.of(one) for one in found.origins],
-        )
+    new_channels: list[NewChannelOut] = Field(validation_alias="origins")
 
 
 MOST = 50
@@ -164,14 +104,28 @@ router = APIRouter(prefix="/interests", tags=["interests"])
 
 
 @router.get("", operation_id="list_interests", summary="Your interests")
-async def list_interests(services: ServicesDep, caller: CallerDep) -> InterestListOut:
-    """From your searches, from what you open, and from what you chose. Other users do not see them."""
+async def list_interests(services: ServicesDep, caller: CallerDep) -> Items[InterestOut]:
+    """From your searches, from what you open, and from what you chose; the strongest first, at most 200. Other users do
+    not see them."""
     found = await weighed_of(services, caller)
-    return InterestListOut(items=[InterestOut.of(one, services.settings.ai_topics_file) for one in found])
+    return Items(items=[_interest(one, services.settings.ai_topics_file) for one in found])
+
+
+def _interest(weighed: Weighed, topics: Path | None) -> InterestOut:
+    one = weighed.interest
+    return InterestOut(
+        topic=one.topic,
+        names={language: topic_title(one.topic, language, topics) for language in LANGUAGES},
+        weight=round(weighed.weight, 3),
+        queries=round(one.queries, 2),
+        views=round(one.views, 2),
+        chosen=one.chosen,
+        last_at=one.last_at,
+    )
 
 
 @router.put("", operation_id="choose_interest", summary="Choose an interest, or change one")
-async def choose_interest(services: ServicesDep, caller: CallerDep, chosen: ChosenIn) -> InterestListOut:
+async def choose_interest(services: ServicesDep, caller: CallerDep, chosen: ChosenIn) -> Items[InterestOut]:
     await choose(services, caller, chosen.topic, chosen.weight)
     return await list_interests(services, caller)
 
@@ -191,4 +145,5 @@ async def list_recommendations(
     services: ServicesDep, caller: CallerDep, limit: Annotated[int, Query(ge=1, le=MOST)] = 12
 ) -> RecommendationsOut:
     advisor = Advisor(services.database, services.clock)
-    return RecommendationsOut.of(await advisor.recommend(caller.tenant_id, caller.user_id, limit=limit))
+    found = await advisor.recommend(caller.tenant_id, caller.user_id, limit=limit)
+    return RecommendationsOut.model_validate(found)

@@ -3,121 +3,118 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from functools import partial
 from math import isfinite
-from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasPath, BeforeValidator, Field, ValidationInfo
 
 from telegram_assistant.domain.trends import Kind, Subject
-from telegram_assistant.http.answers import LONGEST, etagged, read_cursor, strange_cursor, write_cursor
+from telegram_assistant.http.answers import (
+    LONGEST,
+    FromValue,
+    Page,
+    etagged,
+    example,
+    page_of,
+    read_cursor,
+    rounded,
+    strange_cursor,
+    write_cursor,
+)
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep, TrendId
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.trends import MOST_DAYS, look_now, span_of
-from telegram_assistant.stores.postgres.trends import FoundTrend, Place, State, TrendPost, Trends
-
-EXAMPLE = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
+from telegram_assistant.stores.postgres.trends import Place, Rising, State, Trends
 
 
-class SubjectOut(BaseModel):
+class SubjectOut(FromValue):
     """What rises: a topic, an entity or a phrase."""
 
     kind: Kind
     key: str
     names: dict[str, str] | None = Field(None, description="Of a topic: in Russian and English.")
 
-    @classmethod
-    def of(cls, subject: Subject, topics: Path | None) -> SubjectOut:
-        """`topics`: the file of the taxonomy."""
-        called = {language: topic_title(subject.key, language, topics) for language in LANGUAGES}
-        return cls(kind=subject.kind, key=subject.key, names=called if subject.kind is Kind.TOPIC else None)
+
+def _called(found: Subject | Rising, info: ValidationInfo) -> SubjectOut:
+    """The context is the file of the taxonomy, or None for ours."""
+    subject = found.subject if isinstance(found, Rising) else found
+    names = {language: topic_title(subject.key, language, info.context) for language in LANGUAGES}
+    return SubjectOut(kind=subject.kind, key=subject.key, names=names if subject.kind is Kind.TOPIC else None)
 
 
-class StepOut(BaseModel):
+Called = Annotated[SubjectOut, BeforeValidator(_called)]
+
+
+class StepOut(FromValue):
     """A channel that told of it, with its first post."""
 
     channel_id: int
-    channel: str
+    channel: str = Field(validation_alias="channel_title")
     post_id: UUID
     posted_at: datetime
     url: str
-    copy_of: UUID | None = Field(description="The post that it copies or forwards; null: its own words.")
-    forwarded_from: str | None = Field(None, description="Whom it names as its source, if it is a forward.")
-
-    @classmethod
-    def of(cls, post: TrendPost) -> StepOut:
-        return cls(
-            channel_id=post.channel_id,
-            channel=post.channel_title,
-            post_id=post.post_id,
-            posted_at=post.posted_at,
-            url=post.url,
-            copy_of=post.source_id,
-            forwarded_from=post.origin,
-        )
+    copy_of: UUID | None = Field(
+        validation_alias="source_id", description="The post that it copies or forwards; null: its own words."
+    )
+    forwarded_from: str | None = Field(
+        None, validation_alias="origin", description="Whom it names as its source, if it is a forward."
+    )
 
 
-class TrendOut(BaseModel):
+class TrendOut(FromValue):
     """An event that rose against its own past."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": EXAMPLE,
-                    "main": {"kind": "entity", "key": "Южная Корея", "names": None},
-                    "subjects": [],
-                    "state": "daily",
-                    "score": 6.6,
-                    "mentions": 13,
-                    "expected": 0.4,
-                    "lift": 32.5,
-                    "channels": 7,
-                    "posts": 19,
-                    "counts": [0, 1, 0, 0, 1, 0, 0, 13],
-                    "baseline_days": 25,
-                    "window_start": "2024-12-03T00:00:00Z",
-                    "window_end": "2024-12-04T00:00:00Z",
-                    "first_at": "2024-12-03T13:30:00Z",
-                    "last_at": "2024-12-03T22:10:00Z",
-                    "found_at": "2024-12-04T00:00:00Z",
-                    "goes_on": False,
-                    "first": None,
-                    "path": [],
-                }
-            ]
-        }
+    model_config = example(
+        id="6f9619ff-8b86-4d01-b42d-00cf4fc964ff",
+        main={"kind": "entity", "key": "Южная Корея", "names": None},
+        subjects=[],
+        state="daily",
+        score=6.6,
+        mentions=13,
+        expected=0.4,
+        lift=32.5,
+        channels=7,
+        posts=19,
+        counts=[0, 1, 0, 0, 1, 0, 0, 13],
+        baseline_days=25,
+        window_start="2024-12-03T00:00:00Z",
+        window_end="2024-12-04T00:00:00Z",
+        first_at="2024-12-03T13:30:00Z",
+        last_at="2024-12-03T22:10:00Z",
+        found_at="2024-12-04T00:00:00Z",
+        goes_on=False,
+        first=None,
+        path=[],
     )
 
     id: UUID
-    main: SubjectOut
-    subjects: list[SubjectOut] = Field(description="All that rose with it, the strongest first.")
+    main: Called
+    subjects: list[Called] = Field(description="All that rose with it, the strongest first.")
     state: State = Field(description="`emerging`: seen during the day only, so far.")
-    score: float = Field(description="2: chance alone makes one such in a hundred looks; 3: in a thousand.")
+    score: Annotated[float, rounded(2)] = Field(
+        description="2: chance alone makes one such in a hundred looks; 3: in a thousand."
+    )
     mentions: int = Field(description="In the window, without copies and repetitions.")
-    expected: float = Field(description="How many the past made one expect.")
-    lift: float
+    expected: Annotated[float, rounded(3)] = Field(description="How many the past made one expect.")
+    lift: Annotated[float, rounded(2)]
     channels: int = Field(description="That tell of it independently.")
-    posts: int
+    posts: Annotated[int, BeforeValidator(len)]
     counts: list[int] = Field(description="Mentions in the same hours of each day, the oldest first.")
     baseline_days: int = Field(description="Days of the past that it was compared with.")
-    window_start: datetime
-    window_end: datetime
+    window_start: datetime = Field(validation_alias=AliasPath("window", "start"))
+    window_end: datetime = Field(validation_alias=AliasPath("window", "end"))
     first_at: datetime
     last_at: datetime
     found_at: datetime
     goes_on: bool = Field(description="It was found on an earlier day.")
     first: StepOut | None = Field(description="Who told of it first.")
     path: list[StepOut] = Field(description="How it spread: channels in the order of time.")
-
-    @classmethod
-    def of(cls, trend: FoundTrend, topics: Path | None) -> TrendOut:
-        return cls(**_shown(trend, topics))
 
 
 class TrendPostOut(StepOut):
@@ -126,59 +123,20 @@ class TrendPostOut(StepOut):
     text: str = Field(description="Its beginning.")
     views: int | None
 
-    @classmethod
-    def of(cls, post: TrendPost) -> TrendPostOut:
-        return cls(**StepOut.of(post).model_dump(), text=post.text, views=post.views)
-
 
 class TrendDetailsOut(TrendOut):
     """With its posts."""
 
-    items: list[TrendPostOut] = Field(description="The posts that you see, in the order of time; at most 300.")
-
-    @classmethod
-    def of(cls, trend: FoundTrend, topics: Path | None) -> TrendDetailsOut:
-        return cls(**_shown(trend, topics), items=[TrendPostOut.of(post) for post in trend.posts])
+    items: list[TrendPostOut] = Field(
+        validation_alias=AliasPath("posts"), description="The posts that you see, in the order of time; at most 300."
+    )
 
 
-class TrendListOut(BaseModel):
-    """A page of trends."""
-
-    items: list[TrendOut]
-    next: str | None = None
-
-
-class TrendsFoundOut(BaseModel):
+class TrendsFoundOut(FromValue):
     """What a look brought."""
 
     new: list[UUID] = Field(description="Trends that were not known before.")
     going_on: list[UUID] = Field(description="Known ones that go on.")
-
-
-def _shown(trend: FoundTrend, topics: Path | None) -> dict[str, object]:
-    path = [StepOut.of(post) for post in trend.path]
-    return {
-        "id": trend.id,
-        "main": SubjectOut.of(trend.main, topics),
-        "subjects": [SubjectOut.of(one.subject, topics) for one in trend.subjects],
-        "state": trend.state,
-        "score": round(trend.score, 2),
-        "mentions": trend.mentions,
-        "expected": round(trend.expected, 3),
-        "lift": round(trend.lift, 2),
-        "channels": trend.channels,
-        "posts": len(trend.posts),
-        "counts": list(trend.counts),
-        "baseline_days": trend.baseline_days,
-        "window_start": trend.window.start,
-        "window_end": trend.window.end,
-        "first_at": trend.first_at,
-        "last_at": trend.last_at,
-        "found_at": trend.found_at,
-        "goes_on": trend.goes_on,
-        "first": path[0] if path else None,
-        "path": path,
-    }
 
 
 router = APIRouter(prefix="/trends", tags=["trends"])
@@ -203,7 +161,7 @@ async def list_trends(
     state: State | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
-) -> TrendListOut:
+) -> Page[TrendOut]:
     """The last day first, and of a day the strongest first."""
     since, before = span_of(services.clock(), day, days)
     found = await Trends(services.database).page(
@@ -214,18 +172,14 @@ async def list_trends(
         state=state,
         after=place_of(cursor) if cursor else None,
     )
-    last = found[limit - 1].place if len(found) > limit else None
-    return TrendListOut(
-        items=[TrendOut.of(trend, services.settings.ai_topics_file) for trend in found[:limit]],
-        next=write_cursor(last.day, repr(last.score), str(last.trend_id)) if last else None,
-    )
+    show = partial(TrendOut.model_validate, context=services.settings.ai_topics_file)
+    return page_of(found, limit, show, lambda trend: write_trend(trend.place))
 
 
 @router.post("/find", operation_id="find_trends", summary="Look for trends now")
 async def find_now(services: ServicesDep, caller: CallerDep) -> TrendsFoundOut:
     """In the last 24 hours of your channels. It is done each midnight (UTC) by itself, and takes a while."""
-    saved = await look_now(services, caller)
-    return TrendsFoundOut(new=list(saved.new), going_on=list(saved.going_on))
+    return TrendsFoundOut.model_validate(await look_now(services, caller))
 
 
 @router.get("/{trend_id}", operation_id="get_trend", summary="A trend with its posts", response_model=TrendDetailsOut)
@@ -233,7 +187,11 @@ async def get_trend(request: Request, services: ServicesDep, caller: CallerDep, 
     found = await Trends(services.database).get(caller.tenant_id, trend_id)
     if found is None:
         raise not_found("trend")
-    return etagged(request, TrendDetailsOut.of(found, services.settings.ai_topics_file))
+    return etagged(request, TrendDetailsOut.model_validate(found, context=services.settings.ai_topics_file))
+
+
+def write_trend(place: Place) -> str:
+    return write_cursor(place.day, repr(place.score), str(place.trend_id))
 
 
 def place_of(cursor: str) -> Place:
