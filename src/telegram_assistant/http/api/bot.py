@@ -8,8 +8,9 @@ from hmac import compare_digest
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from telegram_assistant.http.answers import FromValue, example
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.bot_link import BotAccount, bot_id_of, webhook_secret
 from telegram_assistant.services.bot_state import Inbox
@@ -21,15 +22,10 @@ router = APIRouter(prefix="/bot", tags=["bot"])
 outside = APIRouter(include_in_schema=False)
 
 
-class BotAnswer(BaseModel):
+class BotAnswer(FromValue):
     """How you stand with the bot."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"configured": True, "username": "our_news_bot", "linked": True, "blocked": False}]
-        },
-        from_attributes=True,
-    )
+    model_config = example(configured=True, username="our_news_bot", linked=True, blocked=False)
 
     configured: bool = Field(description="Whether this installation has a bot.")
     username: str | None = Field(description="Its name in Telegram, once it ran.")
@@ -40,16 +36,8 @@ class BotAnswer(BaseModel):
 class CodeAnswer(BaseModel):
     """Send it to the bot. It works once."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "code": "K7M2QXPA",
-                    "expires_at": "2026-11-15T12:10:00Z",
-                    "link": "https://t.me/our_news_bot?start=K7M2QXPA",
-                }
-            ]
-        }
+    model_config = example(
+        code="K7M2QXPA", expires_at="2026-11-15T12:10:00Z", link="https://t.me/our_news_bot?start=K7M2QXPA"
     )
 
     code: str

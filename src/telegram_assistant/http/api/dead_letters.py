@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.http.answers import LONGEST, FromValue, Page, page_of, read_cursor, write_cursor
+from telegram_assistant.http.answers import LONGEST, FromValue, Page, example, page_of, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, ServicesDep
 from telegram_assistant.services.dead_letters import AT_ONCE, drop_letters, one_letter, replay_letters
 from telegram_assistant.services.problems import Problem
@@ -27,22 +27,16 @@ LetterId = Annotated[int, Path(ge=1, lt=2**63)]
 class LetterAnswer(FromValue):
     """An event that a stage gave up."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": 17,
-                    "stage": "tagging",
-                    "event": "posts.parsed",
-                    "reason": "the model refuses this text",
-                    "attempts": 3,
-                    "trace_id": "6f1d2c",
-                    "created_at": "2026-11-15T08:00:04Z",
-                    "replayed_at": None,
-                    "can_replay": True,
-                }
-            ]
-        }
+    model_config = example(
+        id=17,
+        stage="tagging",
+        event="posts.parsed",
+        reason="the model refuses this text",
+        attempts=3,
+        trace_id="6f1d2c",
+        created_at="2026-11-15T08:00:04Z",
+        replayed_at=None,
+        can_replay=True,
     )
 
     id: int

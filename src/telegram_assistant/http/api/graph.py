@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from telegram_assistant.http.answers import FromValue
+from telegram_assistant.http.answers import FromValue, example
 from telegram_assistant.http.api.search import FoundPostOut
 from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep
 from telegram_assistant.search.graph import Node, NodeKind
@@ -31,29 +31,15 @@ class NodeOut(FromValue):
 class GraphOut(BaseModel):
     """Where you stand, and where you can go."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "node": {
-                        "node": "entity:Москва",
-                        "kind": "entity",
-                        "title": "Москва",
-                        "posts": 12,
-                        "sort": "place",
-                    },
-                    "channels": [
-                        {"node": "channel:100", "kind": "channel", "title": "Daily News", "posts": 9, "sort": ""}
-                    ],
-                    "entities": [],
-                    "topics": [],
-                    "tags": [],
-                    "sources": [],
-                    "examples": [],
-                    "more": False,
-                }
-            ]
-        }
+    model_config = example(
+        node={"node": "entity:Москва", "kind": "entity", "title": "Москва", "posts": 12, "sort": "place"},
+        channels=[{"node": "channel:100", "kind": "channel", "title": "Daily News", "posts": 9, "sort": ""}],
+        entities=[],
+        topics=[],
+        tags=[],
+        sources=[],
+        examples=[],
+        more=False,
     )
 
     node: NodeOut

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, page_of, read_place, write_place
+from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, example, page_of, read_place, write_place
 from telegram_assistant.http.dependencies import AdminDep, ServicesDep
 from telegram_assistant.services.jobs import ask_for, known_job, only_the_operator, table
 from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome
@@ -34,26 +34,20 @@ class RunOut(FromValue):
 class JobOut(BaseModel):
     """A job."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "digests",
-                    "every_seconds": 60,
-                    "next_at": "2026-11-15T10:01:00Z",
-                    "last": {
-                        "scheduled_for": "2026-11-15T10:00:00Z",
-                        "outcome": "done",
-                        "attempts": 1,
-                        "started_at": "2026-11-15T10:00:00Z",
-                        "ended_at": "2026-11-15T10:00:01Z",
-                        "runner": "api-1",
-                        "note": "2 due, 2 built, 1 sent",
-                        "error": "",
-                    },
-                }
-            ]
-        }
+    model_config = example(
+        name="digests",
+        every_seconds=60,
+        next_at="2026-11-15T10:01:00Z",
+        last={
+            "scheduled_for": "2026-11-15T10:00:00Z",
+            "outcome": "done",
+            "attempts": 1,
+            "started_at": "2026-11-15T10:00:00Z",
+            "ended_at": "2026-11-15T10:00:01Z",
+            "runner": "api-1",
+            "note": "2 due, 2 built, 1 sent",
+            "error": "",
+        },
     )
 
     name: str
@@ -65,7 +59,7 @@ class JobOut(BaseModel):
 class JobIn(BaseModel):
     """Which job."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"job": "digests"}]})
+    model_config = example(job="digests")
 
     job: str = Field(max_length=50)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from telegram_assistant.bus.observer import Sampler, StageHistory
-from telegram_assistant.http.answers import Items
+from telegram_assistant.http.answers import Items, example
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.stages import PIPELINE, Row
@@ -16,21 +16,6 @@ from telegram_assistant.stores.postgres.pipeline import OwnLetters
 
 router = APIRouter(prefix="/stages", tags=["stages"])
 
-EXAMPLE: dict[str, Any] = {
-    "stage": "tagging",
-    "does": "tags, topics and entities",
-    "reads": ["posts.parsed"],
-    "writes": ["posts.tagged"],
-    "state": "busy",
-    "behind": 4,
-    "oldest_seconds": 1.5,
-    "tried_again_later": 0,
-    "dead_letters": 0,
-    "per_minute": 840.0,
-    "rate_counts": "events",
-    "workers": 1,
-    "what_to_do": None,
-}
 WHAT_TO_DO = {
     "unattended": "No process works on it: start tga worker, or tga up.",
     "late": "Something has waited for more than ten minutes: look at the health page and into the log of the worker.",
@@ -41,7 +26,21 @@ WHAT_TO_DO = {
 class StageAnswer(BaseModel):
     """One stage."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+    model_config = example(
+        stage="tagging",
+        does="tags, topics and entities",
+        reads=["posts.parsed"],
+        writes=["posts.tagged"],
+        state="busy",
+        behind=4,
+        oldest_seconds=1.5,
+        tried_again_later=0,
+        dead_letters=0,
+        per_minute=840.0,
+        rate_counts="events",
+        workers=1,
+        what_to_do=None,
+    )
 
     stage: str
     does: str

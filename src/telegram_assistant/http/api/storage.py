@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from telegram_assistant.domain.storage import Standing
-from telegram_assistant.http.answers import FromValue, Items, rounded
+from telegram_assistant.http.answers import FromValue, Items, example, rounded
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.storage import count_storage, quota_of
@@ -30,11 +30,7 @@ class UsageAnswer(FromValue):
 class StorageAnswer(BaseModel):
     """What your tenant's channels take. What tenants share is counted for each of them."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"items": [{"kind": "media", "count": 120, "bytes": 48_000_000}], "bytes": 48_000_000}]
-        }
-    )
+    model_config = example(items=[{"kind": "media", "count": 120, "bytes": 48_000_000}], bytes=48_000_000)
 
     items: list[UsageAnswer]
     bytes: int
@@ -43,9 +39,7 @@ class StorageAnswer(BaseModel):
 class QuotaAnswer(FromValue):
     """What your tenant may take: of media, pictures' descriptions and pages together."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"megabytes": 100, "used": 84_000_000, "percent": 80.1, "standing": "warning"}]}
-    )
+    model_config = example(megabytes=100, used=84_000_000, percent=80.1, standing="warning")
 
     megabytes: int = Field(description="0: there is no quota.")
     used: int = Field(description="Bytes.")
