@@ -15,13 +15,14 @@ from sqlalchemy import text
 from telegram_assistant.access.credentials import new_key
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from tests.e2e.pipeline.conftest import House, Program, until
-from tests.upgrade.versions import Version
+from tests.upgrade.versions import THIS, Version
 
 COMMAND_SECONDS = 300.0
 LOG_TAIL = 3000  # characters
 ADDRESS = re.compile(r"is ready .*?(http://\S+)/ ")
 TROUBLE = re.compile(r"Traceback|\[(error|critical) *\]|^[ |]*[\w.]+(Error|Exception): ")
-FORMER_INGEST = "ingest-0.log"  # the first that is started
+# A former version does not repeat a transaction after a deadlock (N33): it starts its listener anew, and says so.
+DEADLOCK = re.compile("live_failed|Traceback|[Dd]eadlock")
 NEW_USER = "INSERT INTO users (id, tenant_id, name, login, role) VALUES (:user, :tenant, 'Ann', 'ann', 'member')"
 NEW_KEY = (
     "INSERT INTO api_keys (tenant_id, user_id, name, prefix, sha256, role)"
@@ -34,10 +35,13 @@ class Installation(House):
     """Tables, streams and files belong to all versions. Embedded indexes belong to one process: each has its own."""
 
     running: dict[tuple[str, str], Program] = field(default_factory=dict)
+    logs_of_former: set[str] = field(default_factory=set)
 
     async def begin(self, version: Version, role: str) -> None:
         program = await self.start(role, HOSTNAME=f"{version.name}-{role}", **self._of(version))
         self.running[version.name, role] = program
+        if version is not THIS:
+            self.logs_of_former.add(program.log.name)
 
     async def end(self, version: Version, role: str) -> None:
         """SIGTERM, as a service manager sends it; it has to end in order."""
@@ -110,14 +114,11 @@ class Installation(House):
     def troubles(self) -> list[str]:
         """What the processes complained about."""
         lines = [(log.name, line) for log in self.folder.glob("*.log") for line in log.read_text().splitlines()]
-        found = [(name, line) for name, line in lines if TROUBLE.search(line)]
-        # The former version does not make a transaction again after a deadlock (N33); it starts its listener anew.
-        known = ("live_failed", "Traceback", "eadlock")
-        locked = any(name == FORMER_INGEST and "deadlock detected" in line for name, line in lines)
+        deadlocked = {name for name, line in lines if "deadlock detected" in line} & self.logs_of_former
         return [
             f"{name}: {line}"
-            for name, line in found
-            if not (locked and name == FORMER_INGEST and any(word in line for word in known))
+            for name, line in lines
+            if TROUBLE.search(line) and not (name in deadlocked and DEADLOCK.search(line))
         ]
 
 
