@@ -24,7 +24,7 @@ from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.statistics import Statistics
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.rhythms import Intervals
 
@@ -51,7 +51,7 @@ async def cost(work: Awaitable[object]) -> Cost:
 class Capture:
     """The capturing side as the ingest role wires it, for channels that are all read by one account."""
 
-    def __init__(self, engines: Engines, source: TelegramSource, served: Served) -> None:
+    def __init__(self, engines: Engines, source: TelegramAccount, served: Served) -> None:
         self._source = source
         self._served = served
         self._channels = Channels(engines.database)
@@ -85,7 +85,7 @@ class Capture:
         channel = await self._channels.get(peer.channel_id)
         if channel is None:
             raise RuntimeError(f"channel {peer.channel_id} was not added")
-        parsed = await self._parser.parse(channel, self._source, peer, Mode.HISTORICAL, before_page=_nothing)
+        parsed = await self._parser.parse(channel, self._source.channel(peer), Mode.HISTORICAL, before_page=_nothing)
         return parsed.new
 
 
@@ -101,7 +101,7 @@ async def _measure() -> list[Figure]:
             await stack.enter_async_context(alone_process(served.session, served.channels, calm=calm))
             for calm in (False, True)
         ]
-        source = await stack.enter_async_context(TelegramSource(served.client(), "bench"))
+        source = await stack.enter_async_context(TelegramAccount(served.client(), "bench"))
         capture = Capture(engines, source, served)
         await engines.add_channels(served.channels)
         collect_garbage_less()

@@ -19,7 +19,7 @@ from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from bench.telegram import served_world
 from telegram_assistant.garbage import collect_garbage_less
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 
 SECONDS = 600.0
 CHANNELS, POSTS, COPIES = 4, 2_500, 100  # a million in all
@@ -42,7 +42,7 @@ async def _measure(seconds: float) -> list[Look]:
         engines = await stack.enter_async_context(started_engines())
         served = await stack.enter_async_context(served_world(channels=CHANNELS, posts=POSTS, copies=COPIES))
         await engines.add_channels(served.channels)
-        capture = Capture(engines, await stack.enter_async_context(TelegramSource(served.client(), "bench")), served)
+        capture = Capture(engines, await stack.enter_async_context(TelegramAccount(served.client(), "bench")), served)
         collect_garbage_less()
         process, posts, end = psutil.Process(), 0, time.perf_counter() + seconds
         for start in range(0, len(served.peers), TOGETHER):

@@ -16,7 +16,7 @@ from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.post import Post
 from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 
 SIZES = (100, 500)  # one page of Telegram, and as many as are saved together when there is much to read
 POSTS = 1500  # of each of four channels
@@ -26,12 +26,12 @@ REPETITIONS = 6
 async def read_posts(served: Served) -> list[list[Post]]:
     """All posts of each channel, as the source gives them."""
     found = []
-    async with TelegramSource(served.client(), "bench") as source:
+    async with TelegramAccount(served.client(), "bench") as source:
         for peer in served.peers:
             posts: list[Post] = []
             reached_end = False
             while not reached_end:
-                page = await source.page_after(peer, posts[-1].message_id if posts else 0)
+                page = await source.channel(peer).page_after(posts[-1].message_id if posts else 0)
                 posts += page.posts
                 reached_end = page.reached_end
             found.append(posts)

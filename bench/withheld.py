@@ -26,7 +26,7 @@ from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.visits import Visitor, VisitRules
 from telegram_assistant.metrics import REGISTRY
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -53,12 +53,12 @@ OUTCOMES = ("silent", "news", "hole")
 class OneAccount:
     """All channels are read by one account, whose access hashes the world knows."""
 
-    def __init__(self, source: Source, world: World) -> None:
+    def __init__(self, source: TelegramAccount, world: World) -> None:
         self._source = source
         self._world = world
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:  # noqa: ARG002 - nobody else asks
-        return self._source, Peer(channel.id, self._world.channels[channel.id].access_hash)
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
+        return self._source.channel(Peer(channel.id, self._world.channels[channel.id].access_hash))
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Report:
 class Newsdesk:
     """Capture as the ingest role wires it, without its tasks: each is called when its time has come."""
 
-    def __init__(self, engines: Engines, source: Source, world: World) -> None:
+    def __init__(self, engines: Engines, source: TelegramAccount, world: World) -> None:
         clock = world.now
         self.channels = Channels(engines.database)
         saver = Saver(engines.database, clock=clock, decide_media=partial(decide, rules=MediaRules()))
@@ -115,14 +115,14 @@ class Newsdesk:
 
 
 @asynccontextmanager
-async def _served(world: World) -> AsyncIterator[tuple[Engines, Simulator, Source]]:
+async def _served(world: World) -> AsyncIterator[tuple[Engines, Simulator, TelegramAccount]]:
     async with AsyncExitStack() as stack:
         engines = await stack.enter_async_context(started_engines())
         simulator = await stack.enter_async_context(Simulator(world))
         client = open_client(
             api_id=1, api_hash="bench", session=simulator.session(), rsa_key_pem=simulator.public_key_pem
         )
-        source = await stack.enter_async_context(TelegramSource(client, "bench"))
+        source = await stack.enter_async_context(TelegramAccount(client, "bench"))
         async with engines.database.begin() as connection:
             for channel in _watched(world):
                 await connection.execute(

@@ -13,7 +13,7 @@ import pytest
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import PAGE_LIMIT, Page, Peer, Source, SourceError
+from telegram_assistant.domain.source import PAGE_LIMIT, Page, Source, SourceError
 from telegram_assistant.ingest.pages import PAGES_TOGETHER, Stretch, read_on
 
 pytestmark = pytest.mark.unit
@@ -25,6 +25,8 @@ START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 class Shelf:
     """A source whose messages are numbered; `before` is awaited before the page after an id is given."""
 
+    channel_id = CHANNEL
+
     def __init__(self, newest: int, *, unreadable: frozenset[int] = frozenset()) -> None:
         self.newest = newest
         self.unreadable = unreadable
@@ -33,7 +35,6 @@ class Shelf:
 
     async def page_after(
         self,
-        _peer: Peer,
         after_id: int,
         limit: int = PAGE_LIMIT,
         *,
@@ -72,7 +73,7 @@ async def nothing() -> None:
 
 def reading(shelf: Shelf, after_id: int = 0, **options: Any) -> AsyncGenerator[Stretch, None]:
     chosen: dict[str, Any] = {"newest_id": 0, "clock": Clock(), "before_page": nothing} | options
-    return read_on(cast("Source", shelf), Peer(CHANNEL, 1), after_id, **chosen)
+    return read_on(cast("Source", shelf), after_id, **chosen)
 
 
 def ids(stretch: Stretch) -> list[int]:

@@ -1,4 +1,4 @@
-"""What capture asks of a source of posts. Telegram's accounts satisfy it by shape, and so may anything else."""
+"""What capture asks of a source of posts, and what it is told. An account of Telegram is one way to have a source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.errors import AssistantError
@@ -135,59 +134,46 @@ LiveUpdate = NewPost | Deleted | Interrupted
 
 
 class Source(Protocol):
-    """One account's view of Telegram. Every method raises SourceError, and nothing of the library beneath it."""
+    """One channel as capture reads it: with an account, or in any other way.
+
+    Every method raises SourceError, and nothing of the library beneath it. What not every source can tell has an
+    answer here already.
+    """
 
     @property
-    def account_id(self) -> str: ...
+    def channel_id(self) -> int: ...
 
-    async def resolve(self, ref: ChannelRef) -> ChannelInfo:
-        """Look a channel up by what people call it. Costs a request that Telegram limits hard: remember the answer."""
-        ...
-
-    async def describe(self, peer: Peer) -> ChannelInfo:
+    async def describe(self) -> ChannelInfo:
         """Title, description, subscribers and discussion group as they are now."""
         ...
 
-    async def page_after(
-        self, peer: Peer, after_id: int, limit: int = PAGE_LIMIT, *, unreadable: Collection[int] = ()
-    ) -> Page:
+    async def page_after(self, after_id: int, limit: int = PAGE_LIMIT, *, unreadable: Collection[int] = ()) -> Page:
         """The oldest messages with ids above `after_id`; those known to be unreadable are not tried again."""
         ...
 
-    async def page_before(self, peer: Peer, before_id: int, limit: int = PAGE_LIMIT, *, above: int = 0) -> Page | None:
+    async def page_before(self, before_id: int, limit: int = PAGE_LIMIT, *, above: int = 0) -> Page | None:
         """The newest messages with ids below `before_id`; None where a message among them spoils the answer.
 
         Of those that are not above `above` nothing is said.
         """
         ...
 
-    async def newest(self, peer: Peer) -> Post | None:
-        """The newest message, or None in an empty channel."""
-        ...
-
-    async def last_id_before(self, peer: Peer, moment: datetime) -> int:
+    async def last_id_before(self, moment: datetime) -> int:
         """The id of the newest message older than `moment`; 0 when there is none."""
         ...
 
-    async def by_ids(self, peer: Peer, ids: Collection[int]) -> dict[int, Post | None]:
-        """Messages by id, at most 100; None for those that do not exist."""
+    async def by_ids(self, ids: Collection[int]) -> dict[int, Post | None]:
+        """Messages by id, at most 100; None for those that do not exist, and nothing for those it cannot tell of."""
         ...
 
-    async def changes_since(self, peer: Peer, pts: int) -> Changes:
-        """What changed since a count that an earlier answer told; for every account the count is the same."""
-        ...
-
-    async def comments_after(self, peer: Peer, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
-        """Comments under a post, from the discussion group, with ids above `after_id`; their channel is the group."""
-        ...
-
-    def download(self, peer: Peer, message_id: int, media: Media) -> AsyncIterator[bytes]:
+    def download(self, message_id: int, media: Media) -> AsyncIterator[bytes]:
         """A file's bytes in pieces, never whole in memory. An expired reference is renewed on the way."""
         ...
 
-    def updates(self) -> AsyncIterator[LiveUpdate]:
-        """Live updates of the channels that this account has joined; ends only by cancellation or SourceError.
+    async def changes_since(self, pts: int) -> Changes:
+        """What changed since a count that an earlier page told. A source without a count tells of no change."""
+        return Changes(pts, too_long=True)
 
-        The first is Interrupted(None), as soon as it listens: what happened before is not known.
-        """
-        ...
+    async def comments_after(self, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:  # noqa: ARG002 - where there are none
+        """Comments under a post, from the discussion group, with ids above `after_id`; their channel is the group."""
+        return Page((), reached_end=True)

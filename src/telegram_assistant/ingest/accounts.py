@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import aclosing
 from datetime import datetime
 from itertools import count
 from math import inf
@@ -17,11 +18,19 @@ from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import ChannelInfo, Peer, ReadElsewhere, Source, SourceError
+from telegram_assistant.domain.source import ChannelInfo, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.ingest.directory import Directory
-from telegram_assistant.ingest.reader import AccountSource, ChannelReader, Search
+from telegram_assistant.ingest.reader import ChannelReader, Search, watched_each
 from telegram_assistant.ingest.roster import Roster
-from telegram_assistant.ingest.seats import READING, RESOLVING, REST_SECONDS, AccountInUse, Opener, is_stale_hash
+from telegram_assistant.ingest.seats import (
+    READING,
+    RESOLVING,
+    REST_SECONDS,
+    AccountInUse,
+    Connection,
+    Opener,
+    is_stale_hash,
+)
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -99,12 +108,12 @@ class AccountPool:
             living=tuple(seat.id for seat in self._roster.living),
         )
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
         """Who reads this channel now. The source changes accounts by itself where it has to."""
         await self._roster.refresh()
         search = Search(channel, dict(channel.access_hash))
-        source, peer = await self._place(search, {})
-        return ChannelReader(self, source, priority, search, peer), peer
+        account, peer = await self._place(search, {})
+        return ChannelReader(self, account, priority, search, peer)
 
     async def resolve(self, ref: ChannelRef, tenant_id: UUID = SYSTEM) -> tuple[str, ChannelInfo]:
         """What a tenant means, and the account that was told. Store its access hash under that account.
@@ -129,15 +138,18 @@ class AccountPool:
             raise ReadElsewhere(f"{ref} is asked for by an account of another process: none of ours has joined it")
         raise self._nobody(str(ref), errors, public=True)
 
-    async def live(self, account_id: str) -> Source:
-        """A connection of its own for `updates`; the one that was opened before is closed."""
+    async def updates(self, account_id: str) -> AsyncGenerator[LiveUpdate, None]:
+        """What an account hears, over a connection of its own; the one that was opened before is closed."""
         await self._roster.refresh()
         seat = self._roster.seats.get(account_id)
         if seat is None or not seat.usable:
             raise SourceError(Failure.ACCOUNT, "this account cannot be used any more: log in again with `tga login`")
         if not seat.ours:
             raise ReadElsewhere("this account belongs to another process now")
-        return AccountSource(self, await self._roster.live(seat), Priority.LIVE)
+        account = await self._roster.live(seat)
+        async with aclosing(watched_each(self, account, Priority.LIVE, account.updates())) as updates:
+            async for update in updates:
+                yield update
 
     async def heartbeat(self, account_id: str, *, live: bool = False) -> datetime | None:
         """Ask an account for next to nothing; what time it is for Telegram. None: there is no such connection."""
@@ -162,17 +174,17 @@ class AccountPool:
         await self._roster.refresh()
         return [seat.id for seat in self._roster.usable]
 
-    async def failed(self, source: Source, exc: SourceError) -> None:
+    async def failed(self, account: Connection, exc: SourceError) -> None:
         """Hear of a failure: one of the account itself is stored, after a lost connection others go first."""
-        seat = self._roster.seats.get(source.account_id)
-        if seat is None or source not in (seat.reading, seat.live):
+        seat = self._roster.seats.get(account.account_id)
+        if seat is None or account not in (seat.reading, seat.live):
             return  # an old connection says nothing about the session of now
         if exc.failure is Failure.ACCOUNT:
             await self._roster.end(seat, exc)
         elif exc.failure is Failure.TRANSIENT and not isinstance(exc, ReadElsewhere):
             seat.resting_until = self._ticks() + REST_SECONDS
 
-    async def move(self, search: Search, account_id: str, tried: dict[str, SourceError]) -> tuple[Source, Peer]:
+    async def move(self, search: Search, account_id: str, tried: dict[str, SourceError]) -> tuple[Connection, Peer]:
         """Where a reader goes on after this account failed."""
         exc, channel = tried[account_id], search.channel
         if exc.failure is Failure.CHANNEL_PRIVATE:
@@ -183,10 +195,10 @@ class AccountPool:
                 del tried[account_id]
         elif exc.failure not in {Failure.ACCOUNT, Failure.FLOOD} and not isinstance(exc, ReadElsewhere):
             raise exc
-        source, peer = await self._place(search, tried)
-        if source.account_id != account_id:
-            log.info("account_changed", channel=channel.shown, account=source.account_id, reason=str(exc))
-        return source, peer
+        account, peer = await self._place(search, tried)
+        if account.account_id != account_id:
+            log.info("account_changed", channel=channel.shown, account=account.account_id, reason=str(exc))
+        return account, peer
 
     async def report(self) -> dict[str, Any]:
         """For health: ok while some account can read, or can do so within minutes; or while others have them all."""
@@ -234,16 +246,16 @@ class AccountPool:
                 said.append(f"Telegram makes {who} wait with {method} until {until}; {words}: {some}")
         return ". ".join(said) or None
 
-    async def _place(self, search: Search, tried: dict[str, SourceError]) -> tuple[Source, Peer]:
+    async def _place(self, search: Search, tried: dict[str, SourceError]) -> tuple[Connection, Peer]:
         for seat in self._candidates(search, tried):
             try:
-                source = self._roster.reading(seat)
+                account = self._roster.reading(seat)
                 peer = await self._peer(seat, search)
             except SourceError as exc:
                 tried[seat.id] = exc
             else:
                 seat.handed = next(self._turns)
-                return source, peer
+                return account, peer
         public = search.channel.username is not None
         raise self._nobody(search.channel.shown, list(tried.values()), search.hashes, public=public)
 
@@ -291,11 +303,11 @@ class AccountPool:
         await self._store.forget_hash(account_id, search.channel.id, stale)
 
     async def _look_up(self, seat: AccountInUse, ref: ChannelRef) -> ChannelInfo:
-        source = self._roster.reading(seat)
+        account = self._roster.reading(seat)
         try:
-            return await self._directory.look_up(source, ref)
+            return await self._directory.look_up(account, ref)
         except SourceError as exc:
-            await self.failed(source, exc)
+            await self.failed(account, exc)
             raise
 
     async def _known(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo] | None:

@@ -23,11 +23,11 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import LedgerState, next_ids, stride
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import PAGE_LIMIT, Peer, ReadElsewhere, Source, SourceError
+from telegram_assistant.domain.source import PAGE_LIMIT, ReadElsewhere, Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.by_ids import Memory, look_at
 from telegram_assistant.ingest.saver import Saved, Saver
-from telegram_assistant.ingest.visits import Accounts, everything
+from telegram_assistant.ingest.visits import Readers, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDIT_WAITING, AUDITED_IDS
 from telegram_assistant.names import AUDITS_ASKED, audit_answer
@@ -72,7 +72,7 @@ class Auditor:
         channels: Channels,
         audits: Audits,
         saver: Saver,
-        accounts: Accounts,
+        readers: Readers,
         *,
         every_seconds: float,
         clock: Callable[[], datetime],
@@ -83,7 +83,7 @@ class Auditor:
         self._channels = channels
         self._audits = audits
         self._saver = saver
-        self._accounts = accounts
+        self._readers = readers
         self._every = timedelta(seconds=every_seconds)
         self._clock = clock
         self._reach = reach
@@ -129,11 +129,11 @@ class Auditor:
         if turn.began_at is None:
             await self._audits.begin(channel.id, self._clock())
             below = None
-        source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
+        source = await self._readers.reader(channel, priority=Priority.BACKFILL)
         for _ in range(TURN):
             ids = await self._audits.stored_below(channel.id, below, PAGE_LIMIT)
             if ids:
-                finding = await self._compare(source, peer, ids)
+                finding = await self._compare(source, ids)
                 below = ids[-1]
                 await self._audits.advance(channel.id, below_id=below, done=len(ids), found=finding.disagreements)
             if len(ids) < PAGE_LIMIT:
@@ -150,15 +150,15 @@ class Auditor:
         ids = sorted([*empty, *await self._audits.sample(channel.id, SAMPLE - len(empty))])
         if not ids:
             return Finding(0)
-        source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
-        finding = await self._compare(source, peer, ids)
+        source = await self._readers.reader(channel, priority=Priority.BACKFILL)
+        finding = await self._compare(source, ids)
         level = log.warning if finding.missing else log.info
         level("audited", channel=channel.shown, ids=finding.audited, disagreements=finding.disagreements)
         return finding
 
-    async def _compare(self, source: Source, peer: Peer, ids: list[int]) -> Finding:
+    async def _compare(self, source: Source, ids: list[int]) -> Finding:
         told, saved = await look_at(
-            self._saver, source, peer, ids, clock=self._clock, before_page=_go_on, memory=self._memory
+            self._saver, source, ids, clock=self._clock, before_page=_go_on, memory=self._memory
         )
         finding = Finding.of(told, saved)
         AUDITED_IDS.inc(finding.audited)

@@ -17,14 +17,14 @@ from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage, Span
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import PAGE_LIMIT, Peer, Source, SourceError
+from telegram_assistant.domain.source import PAGE_LIMIT, Source, SourceError
 from telegram_assistant.errors import AssistantError, Skip
 from telegram_assistant.ingest.by_ids import Memory, look_at, remembered
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.pages import between_albums, read_on
 from telegram_assistant.ingest.parser import LOW_WATERMARK_TTL
 from telegram_assistant.ingest.saver import Saved, Saver
-from telegram_assistant.ingest.visits import Accounts, everything
+from telegram_assistant.ingest.visits import Readers, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import BACKFILL_JOBS
 from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark
@@ -75,7 +75,7 @@ class Backfill:
         self,
         channels: Channels,
         filler: HoleFiller,
-        accounts: Accounts,
+        readers: Readers,
         redis: Redis,
         *,
         owner: str,
@@ -85,7 +85,7 @@ class Backfill:
     ) -> None:
         self._channels = channels
         self._filler = filler
-        self._accounts = accounts
+        self._readers = readers
         self._redis = redis
         self._owner = owner
         self._alive_seconds = alive_seconds
@@ -189,8 +189,8 @@ class Backfill:
                 await asyncio.sleep(IDLE_SECONDS)
                 await keep_lock()
 
-        source, peer = await self._accounts.reader(channel, priority=Priority.BACKFILL)
-        return await self._filler.fill(channel, source, peer, before_page=when_there_is_room, most_pages=SLICE_PAGES)
+        source = await self._readers.reader(channel, priority=Priority.BACKFILL)
+        return await self._filler.fill(channel, source, before_page=when_there_is_room, most_pages=SLICE_PAGES)
 
     async def _finished(self, channel: Channel, work: Work) -> bool:
         ledger = await self._channels.ledger(channel.id)
@@ -255,7 +255,6 @@ class HoleFiller:
         self,
         channel: Channel,
         source: Source,
-        peer: Peer,
         *,
         before_page: Callable[[], Awaitable[None]],
         most_pages: float = inf,
@@ -263,7 +262,7 @@ class HoleFiller:
         """Read every hole below the cursor, the newest first; `more` when `most_pages` were not enough."""
         if channel.history_from is not None:
             await before_page()
-            below = await between_albums(source, peer, await source.last_id_before(peer, channel.history_from))
+            below = await between_albums(source, await source.last_id_before(channel.history_from))
             await self._channels.request_from(channel.id, below + 1, answers=channel.history_from)
         filled = Filled()
         tried: list[Span] = []
@@ -275,14 +274,14 @@ class HoleFiller:
             for hole in reversed(holes):
                 if hole[1] - hole[0] > PAGE_LIMIT:
                     await self._read_pages(
-                        channel, source, peer, hole=hole, before_page=before_page, filled=filled, most_pages=most_pages
+                        channel, source, hole=hole, before_page=before_page, filled=filled, most_pages=most_pages
                     )
                     if filled.more:
                         return filled
             # Many small holes cost one request together, and an answer by ids says of each what it holds.
             small = [hole for hole in await self._holes(channel) if hole[1] - hole[0] <= PAGE_LIMIT]
             ids = [message_id for start, stop in small for message_id in range(start, stop)]
-            _, saved = await self._look_at(source, peer, ids[::-1], before_page)
+            _, saved = await self._look_at(source, ids[::-1], before_page)
             filled.add(saved)
         return filled
 
@@ -293,17 +292,14 @@ class HoleFiller:
         return list(holes.subtract(Coverage.of_ids(known.left_alone)))
 
     async def _look_at(
-        self, source: Source, peer: Peer, ids: Sequence[int], before_page: Callable[[], Awaitable[None]]
+        self, source: Source, ids: Sequence[int], before_page: Callable[[], Awaitable[None]]
     ) -> tuple[int, Saved]:
-        return await look_at(
-            self._saver, source, peer, ids, clock=self._clock, before_page=before_page, memory=self._memory
-        )
+        return await look_at(self._saver, source, ids, clock=self._clock, before_page=before_page, memory=self._memory)
 
     async def _read_pages(
         self,
         channel: Channel,
         source: Source,
-        peer: Peer,
         *,
         hole: Span,
         before_page: Callable[[], Awaitable[None]],
@@ -313,7 +309,7 @@ class HoleFiller:
         start, stop = hole
         # The cursor is above: whatever lies below it exists already, so an end below it proves up to it.
         stretches = read_on(
-            *(source, peer, start - 1),
+            *(source, start - 1),
             newest_id=channel.cursor_id,
             until=stop,
             clock=self._clock,
@@ -325,7 +321,7 @@ class HoleFiller:
                 saved = await self._saver.save(replace(stretch.reading, cursor_id=None))
                 filled.add(saved, stretch.pages)
                 if saved.absent:
-                    _, again = await self._look_at(source, peer, saved.absent, before_page)
+                    _, again = await self._look_at(source, saved.absent, before_page)
                     filled.add(again)
                 if filled.pages >= most_pages:
                     filled.more = True

@@ -13,7 +13,7 @@ from datetime import datetime
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.refresh import AWAY, CHANGES, NOT_TOLD, TOLD, changes_due, was_away
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import Changes, Peer, Source, SourceError
+from telegram_assistant.domain.source import Changes, Source, SourceError
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DIFFERENCES
@@ -45,7 +45,7 @@ class CatchingUp:
         self._clock = clock
 
     async def __call__(
-        self, channel: Channel, source: Source, peer: Peer, *, before_page: Callable[[], Awaitable[None]]
+        self, channel: Channel, source: Source, *, before_page: Callable[[], Awaitable[None]]
     ) -> CaughtUp:
         now, begins = self._clock(), channel.requested_from is None
         if not begins and not changes_due(channel.refreshed, now):
@@ -57,7 +57,7 @@ class CatchingUp:
             return CaughtUp(done=DONE, counted=False)
         told = CaughtUp(done=DONE)
         try:
-            all_told = await self._follow(channel, source, peer, told, pts=pts, before_page=before_page)
+            all_told = await self._follow(channel, source, told, pts=pts, before_page=before_page)
         except SourceError as exc:
             if exc.failure in PASSING:
                 raise
@@ -82,7 +82,6 @@ class CatchingUp:
         self,
         channel: Channel,
         source: Source,
-        peer: Peer,
         told: CaughtUp,
         *,
         pts: int,
@@ -92,7 +91,7 @@ class CatchingUp:
         for _ in range(MOST_PARTS):
             await before_page()
             asked_at = self._clock()
-            changes = await source.changes_since(peer, pts)
+            changes = await source.changes_since(pts)
             if changes.too_long or changes.pts < pts:  # counted anew: this is not the channel that we counted
                 reason = "too_long" if changes.too_long else "lost"
                 await self._want(channel, reason, asked_at, changes.pts)

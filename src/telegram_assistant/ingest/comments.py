@@ -10,10 +10,10 @@ from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import Peer, Source, SourceError
+from telegram_assistant.domain.source import Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.ingest.visits import Accounts, everything
+from telegram_assistant.ingest.visits import Readers, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.channels import Channel
 from telegram_assistant.stores.postgres.comments import Comments, Thread
@@ -32,14 +32,14 @@ class CommentReader:
         self,
         store: Comments,
         saver: Saver,
-        accounts: Accounts,
+        readers: Readers,
         *,
         clock: Callable[[], datetime],
         reach: Callable[[], Awaitable[Reach | None]] = everything,
     ) -> None:
         self._store = store
         self._saver = saver
-        self._accounts = accounts
+        self._readers = readers
         self._clock = clock
         self._reach = reach
 
@@ -64,16 +64,16 @@ class CommentReader:
         try:
             threads = await self._store.waiting(channel.id, since=self._clock() - RECENT, limit=THREADS)
             if threads:
-                source, peer = await self._accounts.reader(channel, priority=Priority.REFRESH)
-                group_id = channel.linked_id or await self._find_group(channel, source, peer)
+                source = await self._readers.reader(channel, priority=Priority.REFRESH)
+                group_id = channel.linked_id or await self._find_group(channel, source)
                 for thread in threads if group_id else ():
-                    found += await self._read_thread(channel, source, peer, thread, progress)
+                    found += await self._read_thread(channel, source, thread, progress)
         except (SourceError, Skip) as exc:
             log.warning("comments_failed", channel=channel.shown, reason=str(exc))
         return found
 
-    async def _find_group(self, channel: Channel, source: Source, peer: Peer) -> int:
-        info = await source.describe(peer)
+    async def _find_group(self, channel: Channel, source: Source) -> int:
+        info = await source.describe()
         if info.linked_id is None:
             log.info("no_discussion_group", channel=channel.shown)
             await self._store.switch(channel.id, on=False)
@@ -81,12 +81,10 @@ class CommentReader:
         await self._store.add_group(info.linked_id, channel)
         return info.linked_id
 
-    async def _read_thread(
-        self, channel: Channel, source: Source, peer: Peer, thread: Thread, progress: Callable[[], None]
-    ) -> int:
+    async def _read_thread(self, channel: Channel, source: Source, thread: Thread, progress: Callable[[], None]) -> int:
         after_id, found = thread.after_id, 0
         while True:
-            page = await source.comments_after(peer, thread.message_id, after_id)
+            page = await source.comments_after(thread.message_id, after_id)
             progress()  # with every answer: an account asks once a second, and a channel has many threads
             if page.posts:
                 ids = [post.message_id for post in page.posts]

@@ -10,7 +10,8 @@ from weakref import WeakValueDictionary
 
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import ChannelInfo, Source, SourceError
+from telegram_assistant.domain.source import ChannelInfo, SourceError
+from telegram_assistant.ingest.seats import Connection
 
 FOUND_SECONDS = 600.0  # until then the caller has stored the answer
 MISSING_SECONDS = 600.0
@@ -34,16 +35,16 @@ class Directory:
         self._answers: dict[tuple[str, ChannelRef], _Answer] = {}
         self._asking: WeakValueDictionary[tuple[str, ChannelRef], asyncio.Lock] = WeakValueDictionary()
 
-    async def look_up(self, source: Source, ref: ChannelRef) -> ChannelInfo:
+    async def look_up(self, account: Connection, ref: ChannelRef) -> ChannelInfo:
         """The channel as this account sees it. Raises SourceError, for a while without asking again when it is gone."""
-        key = (source.account_id, ref)
+        key = (account.account_id, ref)
         lock = self._asking.get(key)
         if lock is None:
             lock = self._asking[key] = asyncio.Lock()
         async with lock:
             answer = self._known(key)
             if answer is None:
-                answer = await self._ask(source, ref)
+                answer = await self._ask(account, ref)
                 self._remember(key, answer)
         if answer.info is None:
             raise SourceError(Failure.GONE, answer.error)
@@ -53,9 +54,9 @@ class Directory:
         """The answer proved wrong."""
         self._answers.pop((account_id, ref), None)
 
-    async def _ask(self, source: Source, ref: ChannelRef) -> _Answer:
+    async def _ask(self, account: Connection, ref: ChannelRef) -> _Answer:
         try:
-            info = await source.resolve(ref)
+            info = await account.resolve(ref)
         except SourceError as exc:
             if exc.failure is not Failure.GONE:
                 raise  # of the account or of the moment, not of the name

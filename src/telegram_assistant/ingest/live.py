@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from math import inf
 from time import monotonic
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.modes import Mode
-from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, Source, SourceError
+from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.saver import Reading, Saver
@@ -36,11 +36,11 @@ log = get_logger(__name__)
 
 
 class LiveAccounts(Protocol):
-    """The accounts that can listen, and a connection of its own for each."""
+    """The accounts that can listen, and what each of them hears."""
 
     async def active(self) -> list[str]: ...
 
-    async def live(self, account_id: str) -> Source: ...
+    def updates(self, account_id: str) -> AsyncIterator[LiveUpdate]: ...
 
     def name_of(self, account_id: str) -> str: ...
 
@@ -112,15 +112,14 @@ class LiveReaders:
         Not before: an account that cannot connect would have everything read again with each attempt.
         """
         try:
-            source = await self._accounts.live(account_id)
-            await self._take_all(account_id, source, task)
+            await self._take_all(account_id, task)
         except* SourceError as group:
             log.warning("live_interrupted", account=account_id, reason="; ".join(str(exc) for exc in group.exceptions))
         except* Exception:
             log.exception("live_failed", account=account_id)
         await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _take_all(self, account_id: str, source: Source, task: Task) -> None:
+    async def _take_all(self, account_id: str, task: Task) -> None:
         """A channel has its lane, and its order in it; a save waits for the disk, while others go on."""
         lanes: list[asyncio.Queue[LiveUpdate]] = [asyncio.Queue(LANE_SIZE) for _ in range(LANES)]
 
@@ -132,7 +131,7 @@ class LiveReaders:
         async with asyncio.TaskGroup() as group:
             for lane in lanes:
                 group.create_task(follow(lane))
-            async for update in source.updates():
+            async for update in self._accounts.updates(account_id):
                 await lanes[(_channel_of(update) or 0) % LANES].put(update)
 
     async def _take_or_look(self, account_id: str, update: LiveUpdate) -> None:

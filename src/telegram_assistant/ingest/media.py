@@ -27,10 +27,10 @@ from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import FLOOD_JITTER_SECONDS, Backoff, Failure
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import Peer, Source, SourceError
+from telegram_assistant.domain.source import Source, SourceError
 from telegram_assistant.domain.storage import Room
 from telegram_assistant.errors import AssistantError, Fatal, Skip
-from telegram_assistant.ingest.visits import Accounts, everything
+from telegram_assistant.ingest.visits import Readers, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_LOSSES, FILES_LOST, MEDIA_BYTES, MEDIA_FILES, MEDIA_PENDING
 from telegram_assistant.stores.media import MediaStore, MediaStoreError
@@ -86,7 +86,6 @@ class Download:
     """What is needed for the files of one channel."""
 
     source: Source
-    peer: Peer
     tenant_id: UUID
     fresh: dict[int, Post | None]
     progress: Progress
@@ -113,7 +112,7 @@ class MediaProcessor:
         queue: MediaQueue,
         channels: Channels,
         store: MediaStore,
-        accounts: Accounts,
+        readers: Readers,
         *,
         rules: DownloadRules,
         clock: Callable[[], datetime],
@@ -124,7 +123,7 @@ class MediaProcessor:
         self._queue = queue
         self._channels = channels
         self._store = store
-        self._accounts = accounts
+        self._readers = readers
         self._rules = rules
         self._clock = clock
         self._quotas = quotas
@@ -206,9 +205,9 @@ class MediaProcessor:
         room = await self._quotas.room(channel_id) if self._quotas else Room()
         if not room.takes(None):
             raise Skip(room.reason)
-        source, peer = await self._accounts.reader(channel, priority=Priority.REFRESH)
-        fresh = await source.by_ids(peer, {wanted.message_id for wanted in files})
-        return Download(source, peer, channel.tenant_id or UUID(SYSTEM_TENANT), fresh, progress, room)
+        source = await self._readers.reader(channel, priority=Priority.REFRESH)
+        fresh = await source.by_ids({wanted.message_id for wanted in files})
+        return Download(source, channel.tenant_id or UUID(SYSTEM_TENANT), fresh, progress, room)
 
     async def _fetch(self, wanted: Wanted, download: Download, left: Left) -> SourceError | None:
         """Fetch one file and store what came of it; an error that will meet the channel's other files too."""
@@ -250,7 +249,7 @@ class MediaProcessor:
         """The pieces, measured: too many bytes end the download, too few make it fail."""
         limit, total = self._rules.media.limit_of(media.kind), 0
         # Without its size the source leaves the measuring to us, and a short file is told apart from a lost connection.
-        pieces = download.source.download(download.peer, wanted.message_id, replace(media, size=None))
+        pieces = download.source.download(wanted.message_id, replace(media, size=None))
         try:
             async for piece in pieces:
                 total += len(piece)

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from telegram_assistant.domain.album import MAX_ITEMS
 from telegram_assistant.domain.ledger import Coverage, page_proves, run_proves
-from telegram_assistant.domain.source import PAGE_LIMIT, Name, Page, Peer, Source
+from telegram_assistant.domain.source import PAGE_LIMIT, Name, Page, Source
 from telegram_assistant.ingest.by_ids import Memory, remembered
 from telegram_assistant.ingest.saver import Reading
 
@@ -47,7 +47,6 @@ class Stretch:
 
 async def read_on(
     source: Source,
-    peer: Peer,
     after_id: int,
     *,
     newest_id: int,
@@ -63,11 +62,11 @@ async def read_on(
     """
     stretch: Stretch | None = None
     ended = False
-    known = await remembered(memory, peer.channel_id)
+    known = await remembered(memory, source.channel_id)
     while not ended:
         await before_page()
         asked_at = clock()
-        asked = asyncio.ensure_future(source.page_after(peer, after_id, unreadable=known.left_alone))
+        asked = asyncio.ensure_future(source.page_after(after_id, unreadable=known.left_alone))
         try:
             if stretch is not None and (stretch.pages >= PAGES_TOGETHER or not await _comes_soon(asked)):
                 yield stretch
@@ -77,11 +76,11 @@ async def read_on(
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
             raise
-        read = _read(peer.channel_id, page, after_id, newest_id, asked_at)
+        read = _read(source.channel_id, page, after_id, newest_id, asked_at)
         await known.note(page.unreadable, read.reading.spoken_for)
         if _is_doubtful(page) and (until is not None or page.ids[-1] > newest_id):
             above = after_id if after_id in known.left_alone else 0
-            read = await _recounted(source, peer, after_id, page, read=read, above=above, before_page=before_page)
+            read = await _recounted(source, after_id, page, read=read, above=above, before_page=before_page)
         after_id = read.reading.cursor_id if read.reading.cursor_id is not None else after_id
         stretch = read if stretch is None else stretch + read
         ended = page.reached_end or not page.ids or (until is not None and after_id >= until - 1)
@@ -102,7 +101,6 @@ def _is_doubtful(page: Page) -> bool:
 
 async def _recounted(
     source: Source,
-    peer: Peer,
     after_id: int,
     page: Page,
     *,
@@ -117,14 +115,14 @@ async def _recounted(
     """
     last, known, requests = page.ids[-1], len(page.ids), 1
     await before_page()
-    run = await source.page_before(peer, last + 1, known + 1, above=above)
+    run = await source.page_before(last + 1, known + 1, above=above)
     if run is None or not run.ids:
         return read
     proven = run_proves(last, run.ids, limit=known + 1).intersection(Coverage.of((after_id + 1, last + 1)))
     if len(run.ids) == known and run.ids[0] > after_id:
         # The one more is missing: there is nothing below, or it was left out. A whole page of nothing tells.
         await before_page()
-        below, requests = await source.page_before(peer, run.ids[0], above=above), 2
+        below, requests = await source.page_before(run.ids[0], above=above), 2
         if below is not None and not below.ids:
             proven = _shown(Coverage.of((above + 1, last + 1)), page)
     posts = {post.message_id: post for post in (*run.posts, *page.posts) if post.message_id > after_id}
@@ -164,16 +162,16 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
     return Stretch(reading, unreadable=page.unreadable, name=page.name, pts=page.pts)
 
 
-async def between_albums(source: Source, peer: Peer, below: int) -> int:
+async def between_albums(source: Source, below: int) -> int:
     """The highest id not above `below` that has no album with items on both sides of it."""
     if below == 0:
         return 0
     # By a page and not by ids: whether those may be asked for now decides nothing about a first visit.
-    page = await source.page_after(peer, max(0, below - MAX_ITEMS + 1), limit=2 * MAX_ITEMS)
+    page = await source.page_after(max(0, below - MAX_ITEMS + 1), limit=2 * MAX_ITEMS)
     posts = [*page.posts]
     if any(post.message_id > below and post.grouped_id is not None for post in posts):
         # Where ids are far apart, its first items lie further below than so many ids.
-        before = await source.page_before(peer, below + 1, MAX_ITEMS)
+        before = await source.page_before(below + 1, MAX_ITEMS)
         posts += before.posts if before is not None else ()
     groups = {post.message_id: post.grouped_id for post in posts if post.grouped_id is not None}
     while cut := [

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from telegram_assistant.domain.modes import Mode, first_visit_since
 from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import Name, Peer, Source, SourceError
+from telegram_assistant.domain.source import Name, Source, SourceError
 from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
 from telegram_assistant.ingest.by_ids import Memory, look_at
@@ -90,15 +90,15 @@ class ChannelParser:
         self._adaptive = adaptive
 
     async def parse(
-        self, channel: Channel, source: Source, peer: Peer, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
+        self, channel: Channel, source: Source, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
     ) -> Parsed:
         """Read to the end of the channel. What is saved stays saved, whatever happens to the rest."""
         told = CaughtUp()
         if self._catch_up is not None:
-            told = await self._catch_up(channel, source, peer, before_page=before_page)
+            told = await self._catch_up(channel, source, before_page=before_page)
         since, window = await self._since(channel, mode)
         if channel.requested_from is None:
-            after_id = await self._begin(channel, source, peer, since)
+            after_id = await self._begin(channel, source, since)
         else:
             known = await self._channels.last_id_before(channel.id, since, up_to=channel.cursor_id)
             after_id = min(channel.cursor_id, max(known, channel.requested_from - 1))
@@ -109,7 +109,6 @@ class ChannelParser:
         counted = told.counted
         stretches = read_on(
             source,
-            peer,
             after_id,
             newest_id=channel.newest_id,
             clock=self._clock,
@@ -121,7 +120,7 @@ class ChannelParser:
                 reading = stretch.reading if counted else replace(stretch.reading, pts=stretch.pts)
                 counted = True
                 saved = await self._saver.save(reading)
-                if saved.absent and not await self._look_again(source, peer, saved, before_page):
+                if saved.absent and not await self._look_again(source, saved, before_page):
                     parsed.refreshed = ()  # these windows are not done with: the next visit reads them once more
                 parsed.add(stretch, saved)
                 arrived_at = observe_intervals(channel.id, arrived_at, saved)
@@ -137,15 +136,12 @@ class ChannelParser:
         await self._channels.rename(channel.id, name.title, name.username, protected=name.protected)
         log.info("channel_renamed", title=name.title, username=name.username)
 
-    async def _look_again(
-        self, source: Source, peer: Peer, saved: Saved, before_page: Callable[[], Awaitable[None]]
-    ) -> bool:
+    async def _look_again(self, source: Source, saved: Saved, before_page: Callable[[], Awaitable[None]]) -> bool:
         """Were they deleted, or only left out? Who must wait before asking that can still read what is new."""
         try:
             _, again = await look_at(
                 self._saver,
                 source,
-                peer,
                 saved.absent,
                 clock=self._clock,
                 before_page=before_page,
@@ -179,9 +175,9 @@ class ChannelParser:
         window = due_window(channel.refreshed, now)
         return (since if window is None else min(since, now - window.age)), window
 
-    async def _begin(self, channel: Channel, source: Source, peer: Peer, since: datetime) -> int:
+    async def _begin(self, channel: Channel, source: Source, since: datetime) -> int:
         """Before a first visit: older posts are `not requested`, and the ledger says so."""
-        below = await between_albums(source, peer, await source.last_id_before(peer, since))
+        below = await between_albums(source, await source.last_id_before(since))
         await self._channels.begin(channel.id, below + 1)
         return below
 

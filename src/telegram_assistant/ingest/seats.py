@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import Source, SourceError
+from telegram_assistant.domain.source import ChannelInfo, LiveUpdate, Peer, Source, SourceError
 from telegram_assistant.ingest.budget import SHORT_FLOOD, Budget
 from telegram_assistant.stores.postgres.accounts import Account, AccountStatus
 
@@ -30,8 +32,26 @@ class Identity(Protocol):
     def name(self) -> str: ...
 
 
-class Connection(Source, Protocol):
-    """A source that connects by itself when asked, and again after a failure."""
+class Connection(Protocol):
+    """An account's connection: it connects by itself when asked, and again after a failure.
+
+    Every method raises SourceError, and nothing of the library beneath it.
+    """
+
+    @property
+    def account_id(self) -> str: ...
+
+    async def resolve(self, ref: ChannelRef) -> ChannelInfo:
+        """Look a channel up by what people call it. Costs a request that Telegram limits hard: remember the answer."""
+        ...
+
+    def channel(self, peer: Peer) -> Source:
+        """A channel to read with this account."""
+        ...
+
+    def updates(self) -> AsyncIterator[LiveUpdate]:
+        """Of the channels that this account has joined; the first is Interrupted(None), as soon as it listens."""
+        ...
 
     async def me(self) -> Identity: ...
 
@@ -43,7 +63,7 @@ class Connection(Source, Protocol):
 
 
 class Opener(Protocol):
-    """Makes a source from a session; nothing is connected yet. Raises Fatal for what is no session."""
+    """Makes a connection from a session; nothing is connected yet. Raises Fatal for what is no session."""
 
     def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> Connection: ...
 

@@ -19,7 +19,7 @@ from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, ch
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import Peer, ReadElsewhere, Source, SourceError, unforeseen
+from telegram_assistant.domain.source import ReadElsewhere, Source, SourceError, unforeseen
 from telegram_assistant.errors import AssistantError, Retry, Skip, in_words
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.polling import Polling
@@ -45,10 +45,10 @@ ALBUM_AGAIN = timedelta(seconds=15)
 log = get_logger(__name__)
 
 
-class Accounts(Protocol):
-    """Who reads a channel. Raises SourceError when no account can now."""
+class Readers(Protocol):
+    """Where a channel is read. Raises SourceError when it cannot be read now."""
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]: ...
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source: ...
 
 
 async def everything() -> None:
@@ -81,7 +81,7 @@ class Visitor:
         self,
         channels: Channels,
         parser: ChannelParser,
-        accounts: Accounts,
+        readers: Readers,
         *,
         owner: str,
         rules: VisitRules,
@@ -92,7 +92,7 @@ class Visitor:
     ) -> None:
         self._channels = channels
         self._parser = parser
-        self._accounts = accounts
+        self._readers = readers
         self._owner = owner
         self._rules = rules
         self._clock = clock
@@ -235,8 +235,8 @@ class Visitor:
         fresh = await self._channels.get(channel.id)
         if fresh is None or fresh.status == "removed":
             raise Skip(f"channel {channel.id} was removed")
-        source, peer = await self._accounts.reader(fresh)
-        return await self._parser.parse(fresh, source, peer, mode, before_page=keep_lease)
+        source = await self._readers.reader(fresh)
+        return await self._parser.parse(fresh, source, mode, before_page=keep_lease)
 
     async def _succeeded(self, channel: Channel, mode: Mode, parsed: Parsed, began: datetime) -> None:
         now = self._clock()

@@ -37,7 +37,7 @@ from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.visits import LONGEST_POSTPONEMENT, RETRY_DEAD, Visitor, VisitRules
 from telegram_assistant.metrics import CHANNEL_LABELS
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import READER, open_client
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
@@ -86,10 +86,10 @@ class Opener:
         self._make = client_maker(settings)
         self._freshness = freshness
 
-    def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramSource:
+    def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramAccount:
         client = self._make(session=session, purpose="live" if live else "read")
         # Without a budget it is no account yet: a session is looked at once, and its row is what health watches.
-        return TelegramSource(client, account_id, gate=gate, freshness=self._freshness if gate else None)
+        return TelegramAccount(client, account_id, gate=gate, freshness=self._freshness if gate else None)
 
 
 def _read_key(path: Path | None) -> str | None:

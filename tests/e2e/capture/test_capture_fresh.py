@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.ingest import heartbeat
-from telegram_assistant.source import telegram
+from telegram_assistant.source import telegram_account
 from telegram_simulator.faults import Fault
 
 pytestmark = pytest.mark.e2e
@@ -66,7 +66,7 @@ async def test_n1_telegram_that_hangs_is_told_whatever_the_number_of_channels(
 async def test_n1_a_method_that_hangs_is_told_while_the_account_answers(
     town: Town, store: Store, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telegram, "METHOD", replace(telegram.METHOD, within=2.0))
+    monkeypatch.setattr(telegram_account, "METHOD", replace(telegram_account.METHOD, within=2.0))
     news = town.open("daily_news", 3)
     await store.watch(news)
     runtime = await capture.start()

@@ -16,7 +16,7 @@ from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.audit import Auditor, Finding
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -31,11 +31,11 @@ pytestmark = pytest.mark.integration
 class OneAccount:
     """The accounts of this test: one source that reads everything."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TelegramAccount) -> None:
         self._source = source
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:  # noqa: ARG002 - one fits all
-        return self._source, Peer(channel.id, 11)
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
+        return self._source.channel(Peer(channel.id, 11))
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Desk:
     world: World
     sim: Simulator
     channel: SimChannel
-    source: TelegramSource
+    source: TelegramAccount
     channels: Channels
     audits: Audits
     saver: Saver
@@ -65,7 +65,7 @@ class Desk:
         newest = self.channel.newest_id
         reached = 0
         while reached < newest:
-            page = await self.source.page_after(Peer(1001, 11), reached)
+            page = await self.source.channel(Peer(1001, 11)).page_after(reached)
             last = page.posts[-1].message_id
             proven = Coverage.of((reached + 1, last + 1))
             await self.saver.save(Reading(channel_id=1001, posts=page.posts, proven=proven, newest_id=last))
@@ -88,7 +88,7 @@ async def desk(database: AsyncEngine) -> AsyncIterator[Desk]:
         await connection.execute(text("INSERT INTO channels (id, title, requested_from) VALUES (1001, 'News', 1)"))
     async with Simulator(world) as sim:
         client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
-        async with TelegramSource(client, "a") as source:
+        async with TelegramAccount(client, "a") as source:
             saver = Saver(database, clock=moment, decide_media=lambda _: MediaDecision("pending"))
             yield Desk(world, sim, channel, source, Channels(database), Audits(database), saver)
 

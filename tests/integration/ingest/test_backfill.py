@@ -21,7 +21,7 @@ from telegram_assistant.ingest.pages import between_albums
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_simulator.faults import Fault
@@ -39,16 +39,16 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 class OneAccount:
     """The accounts of this test: one source that reads everything, and notes who asked."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, account: TelegramAccount) -> None:
+        self.account = account
         self.asked: list[Priority] = []
         self.on_ask: Any = None
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
         self.asked.append(priority)
         if self.on_ask is not None:
             await self.on_ask()
-        return self._source, Peer(channel.id, 11)
+        return self.account.channel(Peer(channel.id, 11))
 
 
 @dataclass
@@ -96,7 +96,7 @@ async def desk(database: AsyncEngine, redis: Redis) -> AsyncIterator[Desk]:
         await connection.execute(text("INSERT INTO channels (id, title, username) VALUES (1001, 'News', 'the_news')"))
     async with Simulator(world) as sim:
         client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
-        async with TelegramSource(client, "a") as source:
+        async with TelegramAccount(client, "a") as source:
             saver = Saver(database, clock=lambda: datetime.now(UTC), decide_media=lambda _: MediaDecision("pending"))
             channels, accounts = Channels(database), OneAccount(source)
             filler = HoleFiller(channels, saver, clock=lambda: datetime.now(UTC))
@@ -208,13 +208,11 @@ async def test_history_begins_before_an_album_however_far_apart_its_ids_are(desk
         group = 7 if 11 <= number <= 18 else None
         at = NOW - timedelta(hours=30 if group else 41 - number)
         desk.world.post(far, Message(1000 + number * apart, at, f"post {number}", grouped_id=group))
-    channel = await desk.channels.get(NEWS)
-    assert channel is not None
-    source, _ = await desk.accounts.reader(channel)
+    source = desk.accounts.account.channel(Peer(2003, 11))
     for number in range(11, 18):
-        assert await between_albums(source, Peer(2003, 11), 1000 + number * apart) == 1000 + 11 * apart - 1
+        assert await between_albums(source, 1000 + number * apart) == 1000 + 11 * apart - 1
     for number in (10, 18):
-        assert await between_albums(source, Peer(2003, 11), 1000 + number * apart) == 1000 + number * apart
+        assert await between_albums(source, 1000 + number * apart) == 1000 + number * apart
 
 
 async def test_n10_a_big_backfill_keeps_no_small_one_waiting(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

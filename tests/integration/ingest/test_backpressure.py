@@ -31,7 +31,7 @@ from telegram_assistant.ingest.backfill import Backfill, HoleFiller
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.names import POSTS_PARSED, TAGGING, stream
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_simulator.model import Channel as SimChannel
@@ -51,11 +51,11 @@ GROUPS = ((POSTS_PARSED, TAGGING),)
 class OneAccount:
     """One source that reads everything."""
 
-    source: Source
+    source: TelegramAccount
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
         assert priority is Priority.BACKFILL
-        return self.source, Peer(channel.id, 11)
+        return self.source.channel(Peer(channel.id, 11))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 @asynccontextmanager
-async def a_long_history(database: AsyncEngine) -> AsyncIterator[TelegramSource]:
+async def a_long_history(database: AsyncEngine) -> AsyncIterator[TelegramAccount]:
     world = World()
     world.add_user(User(id=5001, access_hash=77, first_name="Reader", phone="79990000001"))
     news = world.add_channel(SimChannel(NEWS, 11, "News", "the_news", NOW - timedelta(days=900)))
@@ -112,7 +112,7 @@ async def a_long_history(database: AsyncEngine) -> AsyncIterator[TelegramSource]
         await connection.execute(statement, {"id": NEWS, "newest": POSTS})
     async with Simulator(world) as sim:
         client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
-        async with TelegramSource(client, "a") as source:
+        async with TelegramAccount(client, "a") as source:
             yield source
 
 

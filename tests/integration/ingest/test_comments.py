@@ -17,7 +17,7 @@ from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.channels import Channel
 from telegram_assistant.stores.postgres.comments import Comments
@@ -48,24 +48,24 @@ def make_world() -> tuple[World, SimChannel, SimChannel]:
 class OneAccount:
     """The accounts of this test: one source that reads everything."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TelegramAccount) -> None:
         self._source = source
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:  # noqa: ARG002 - one fits all
-        return self._source, Peer(channel.id, channel.access_hash["a"])
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
+        return self._source.channel(Peer(channel.id, channel.access_hash["a"]))
 
 
 class Setting:
     """A captured channel, and the reader of its comments."""
 
-    def __init__(self, database: AsyncEngine, source: TelegramSource) -> None:
+    def __init__(self, database: AsyncEngine, source: TelegramAccount) -> None:
         self._source = source
         self._saver = Saver(database, clock=lambda: NOW, decide_media=lambda _: MediaDecision("pending"))
         self.store = Comments(database)
         self.reader = CommentReader(self.store, self._saver, OneAccount(source), clock=lambda: NOW)
 
     async def visit(self) -> None:
-        page = await self._source.page_after(Peer(1001, 11), 0)
+        page = await self._source.channel(Peer(1001, 11)).page_after(0)
         await self._saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
 
 
@@ -80,7 +80,7 @@ async def captured(database: AsyncEngine, world: World) -> AsyncIterator[Setting
         )
     async with Simulator(world) as sim:
         client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
-        async with TelegramSource(client, "a") as source:
+        async with TelegramAccount(client, "a") as source:
             setting = Setting(database, source)
             await setting.visit()
             yield setting

@@ -25,7 +25,7 @@ from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.metrics import REGISTRY
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -48,11 +48,11 @@ def late_posts() -> float:
 class OneAccount:
     """One source that reads everything."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TelegramAccount) -> None:
         self._source = source
 
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:  # noqa: ARG002 - one fits all
-        return self._source, Peer(channel.id, 11)
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
+        return self._source.channel(Peer(channel.id, 11))
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Desk:
     world: World
     news: SimChannel
     sim: Simulator
-    source: Source
+    source: TelegramAccount
     channels: Channels
     saver: Saver
     parser: ChannelParser
@@ -77,7 +77,7 @@ class Desk:
         async def nothing() -> None:
             pass
 
-        return await self.parser.parse(await self.row(), self.source, Peer(NEWS, 11), mode, before_page=nothing)
+        return await self.parser.parse(await self.row(), self.source.channel(Peer(NEWS, 11)), mode, before_page=nothing)
 
     async def nothing_due(self) -> None:
         """No window of older posts waits to be read again."""
@@ -108,12 +108,12 @@ async def desk(database: AsyncEngine, redis: Redis) -> AsyncIterator[Desk]:
         await connection.execute(text("INSERT INTO channels (id, title, requested_from) VALUES (1001, 'News', 1)"))
     async with Simulator(world) as sim:
         client = open_client(api_id=1, api_hash="x", session=sim.session(), rsa_key_pem=sim.public_key_pem)
-        async with TelegramSource(client, "a") as source:
+        async with TelegramAccount(client, "a") as source:
             channels = Channels(database)
             saver = Saver(database, clock=lambda: datetime.now(UTC), decide_media=lambda _: MediaDecision("pending"))
             stats = Statistics(redis, Intervals(database), window=timedelta(days=14), clock=lambda: datetime.now(UTC))
             parser = ChannelParser(channels, saver, redis, stats, clock=lambda: datetime.now(UTC))
-            page = await source.page_after(Peer(NEWS, 11), 0)
+            page = await source.channel(Peer(NEWS, 11)).page_after(0)
             await saver.save(
                 Reading(channel_id=NEWS, posts=page.posts, proven=Coverage.of((1, 31)), newest_id=30, cursor_id=30)
             )

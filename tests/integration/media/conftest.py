@@ -23,7 +23,7 @@ from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
@@ -64,14 +64,14 @@ class Clock:
 class OneAccount:
     """All channels are read with one account. A test may put an error in the way."""
 
-    source: Source
+    source: TelegramAccount
     world: World
     errors: list[Exception] = field(default_factory=list)
 
-    async def reader(self, channel: ChannelRow, *, priority: Priority = Priority.VISIT) -> tuple[Source, Peer]:  # noqa: ARG002 - one fits all
+    async def reader(self, channel: ChannelRow, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
         if self.errors:
             raise self.errors[0]
-        return self.source, Peer(channel.id, self.world.channels[channel.id].access_hash)
+        return self.source.channel(Peer(channel.id, self.world.channels[channel.id].access_hash))
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Desk:
     world: World
     news: Channel
     sim: Simulator
-    source: TelegramSource
+    source: TelegramAccount
     accounts: OneAccount
     database: AsyncEngine
     folder: Path
@@ -103,7 +103,7 @@ class Desk:
         saver = Saver(self.database, clock=self.clock, decide_media=lambda media: decide(media, self.rules.media))
         after, end = 0, False
         while not end:
-            page = await self.source.page_after(Peer(where.id, where.access_hash), after)
+            page = await self.source.channel(Peer(where.id, where.access_hash)).page_after(after)
             last = page.posts[-1].message_id if page.posts else after
             proven = Coverage.of((after + 1, last + 1)) if page.posts else Coverage.of()
             await saver.save(Reading(channel_id=where.id, posts=page.posts, proven=proven, cursor_id=last))
@@ -173,7 +173,7 @@ async def sim(world: World) -> AsyncIterator[Simulator]:
 
 
 @pytest.fixture
-async def source(sim: Simulator) -> AsyncIterator[TelegramSource]:
+async def source(sim: Simulator) -> AsyncIterator[TelegramAccount]:
     client = open_client(
         api_id=1,
         api_hash="hash",
@@ -182,13 +182,13 @@ async def source(sim: Simulator) -> AsyncIterator[TelegramSource]:
         rsa_key_pem=sim.public_key_pem,
     )
     assert client.session.server_address == "127.0.0.1", "a test must never reach the real Telegram"
-    made = TelegramSource(client, "one")
+    made = TelegramAccount(client, "one")
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def desk(world: World, sim: Simulator, source: TelegramSource, database: AsyncEngine, tmp_path: Path) -> Desk:
+async def desk(world: World, sim: Simulator, source: TelegramAccount, database: AsyncEngine, tmp_path: Path) -> Desk:
     news = max(world.channels.values(), key=lambda channel: len(channel.messages))
     folder = tmp_path / "media"
     made = Desk(

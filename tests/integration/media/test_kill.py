@@ -24,7 +24,7 @@ from datetime import datetime
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.domain.source import Peer
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.channels import Channels
@@ -38,13 +38,13 @@ class OneAccount:
         self.source = source
 
     async def reader(self, channel, *, priority=None):
-        return self.source, Peer(channel.id, int(access_hash))
+        return self.source.channel(Peer(channel.id, int(access_hash)))
 
 async def main():
     database = open_database(database_url)
     client = open_client(api_id=1, api_hash="hash", session=session, server=TelegramServer.parse(server))
     processor = MediaProcessor(
-        MediaQueue(database), Channels(database), MediaStore.open(folder), OneAccount(TelegramSource(client, "one")),
+        MediaQueue(database), Channels(database), MediaStore.open(folder), OneAccount(TelegramAccount(client, "one")),
         rules=DownloadRules(), clock=lambda: datetime.fromisoformat(now),
     )
     await processor.step()

@@ -18,7 +18,8 @@ from telegram_assistant.domain.post import Media
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import Peer, SourceError
 from telegram_assistant.ingest.media import LEASE, DownloadRules
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
+from telegram_assistant.source.telegram_channel import TelegramChannel
 from telegram_assistant.stores.media import MediaStoreError
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import File
@@ -223,19 +224,22 @@ async def test_files_of_a_removed_channel_are_left_out(desk: Desk, make_photo: M
 
 
 class Odd:
-    """The real source, with a mistake that one message brings to light."""
+    """The real account, with a mistake that one message brings to light."""
 
-    def __init__(self, source: TelegramSource, message_id: int) -> None:
-        self._source, self._message_id = source, message_id
+    def __init__(self, account: TelegramAccount, message_id: int) -> None:
+        self._account, self._message_id = account, message_id
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
+    def channel(self, peer: Peer) -> TelegramChannel:
+        channel = self._account.channel(peer)
+        download = channel.download
 
-    async def download(self, peer: Peer, message_id: int, media: Media) -> AsyncIterator[bytes]:
-        if message_id == self._message_id:
-            raise ValueError("a mistake of ours")
-        async for piece in self._source.download(peer, message_id, media):
-            yield piece
+        def odd_download(message_id: int, media: Media) -> AsyncIterator[bytes]:
+            if message_id == self._message_id:
+                raise ValueError("a mistake of ours")
+            return download(message_id, media)
+
+        channel.download = odd_download  # type: ignore[method-assign, assignment]
+        return channel
 
 
 async def test_spec_1_7_a_mistake_of_ours_concerns_one_file_only(

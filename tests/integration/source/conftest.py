@@ -12,7 +12,7 @@ from telethon import TelegramClient
 
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.domain.source import Peer
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_simulator.model import Channel, File, Forward, Kind, Message, User
 from telegram_simulator.server import Simulator
@@ -22,7 +22,7 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 READER, OTHER = 1001, 1002
 NEWS, TALK, QUIET, SECRET = Peer(100, 11), Peer(200, 12), Peer(300, 13), Peer(400, 14)
 
-OpenSource = Callable[..., TelegramSource]
+OpenSource = Callable[..., TelegramAccount]
 
 
 def picture(number: int) -> File:
@@ -89,9 +89,9 @@ async def sim(world: World) -> AsyncIterator[Simulator]:
 @pytest.fixture
 async def open_source(sim: Simulator) -> AsyncIterator[OpenSource]:
     """Makes sources of the first user, and closes them."""
-    made: list[TelegramSource] = []
+    made: list[TelegramAccount] = []
 
-    def make(*, user_id: int = READER, purpose: Any = "read", **options: Any) -> TelegramSource:
+    def make(*, user_id: int = READER, purpose: Any = "read", **options: Any) -> TelegramAccount:
         client = open_client(
             api_id=1,
             api_hash="hash",
@@ -102,7 +102,7 @@ async def open_source(sim: Simulator) -> AsyncIterator[OpenSource]:
         )
         assert client.session.server_address == "127.0.0.1", "a test must never reach the real Telegram"
         client._sender._delay = 0.02  # tests do not wait half a second for a server that is gone
-        made.append(TelegramSource(client, f"account-{user_id}", **options))
+        made.append(TelegramAccount(client, f"account-{user_id}", **options))
         return made[-1]
 
     yield make
@@ -111,7 +111,7 @@ async def open_source(sim: Simulator) -> AsyncIterator[OpenSource]:
 
 
 @pytest.fixture
-def source(open_source: OpenSource) -> TelegramSource:
+def source(open_source: OpenSource) -> TelegramAccount:
     return open_source()
 
 

@@ -10,8 +10,8 @@ from telethon.tl import functions
 
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import Page, SourceError
-from telegram_assistant.source import telegram
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source import telegram_account
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel
 from telegram_simulator.server import Simulator
@@ -37,9 +37,9 @@ class Notes:
         self.floods.append((method, seconds))
 
 
-async def failure_of(source: TelegramSource) -> SourceError:
+async def failure_of(source: TelegramAccount) -> SourceError:
     with pytest.raises(SourceError) as caught:
-        await source.page_after(NEWS, 0)
+        await source.channel(NEWS).page_after(0)
     return caught.value
 
 
@@ -56,7 +56,7 @@ async def test_a_flood_is_told_and_not_remembered_here(sim: Simulator, open_sour
     assert (error.failure, error.flood_seconds) == (Failure.FLOOD, 40)
     assert notes.floods == [(HISTORY, 40)]
     # Whether to ask again is the gate's decision: the request itself reaches Telegram.
-    assert await source.page_after(QUIET, 0) == Page((), reached_end=True)
+    assert await source.channel(QUIET).page_after(0) == Page((), reached_end=True)
     assert notes.asked == [HISTORY, HISTORY]
     assert asked(sim, HISTORY) == 2
 
@@ -85,7 +85,7 @@ async def test_what_the_gate_refuses_is_not_asked(sim: Simulator, open_source: O
     ],
 )
 async def test_errors_of_telegram_cost_one_request(
-    sim: Simulator, source: TelegramSource, code: int, message: str, failure: Failure
+    sim: Simulator, source: TelegramAccount, code: int, message: str, failure: Failure
 ) -> None:
     await source.connect()
     sim.faults.add(Fault("error", HISTORY, code=code, message=message))
@@ -98,20 +98,20 @@ async def test_no_answer_in_time(sim: Simulator, open_source: OpenSource) -> Non
     sim.faults.add(Fault("silence", HISTORY, times=1))
     error = await failure_of(source)
     assert (error.failure, str(error)) == (Failure.TRANSIENT, f"{HISTORY}: no answer in time")
-    assert (await source.page_after(NEWS, 0)).reached_end
+    assert (await source.channel(NEWS).page_after(0)).reached_end
 
 
 @pytest.mark.parametrize("action", ["drop", "lose", "cut"])
 async def test_a_lost_connection_comes_back_by_itself(
-    sim: Simulator, world: World, news: Channel, source: TelegramSource, action: str
+    sim: Simulator, world: World, news: Channel, source: TelegramAccount, action: str
 ) -> None:
     fill(world, news, 3)
     sim.faults.add(Fault(action, HISTORY, times=1))
-    assert len((await source.page_after(NEWS, 0)).posts) == 3
+    assert len((await source.channel(NEWS).page_after(0)).posts) == 3
 
 
 async def test_a_server_that_is_gone_and_comes_back(
-    sim: Simulator, world: World, news: Channel, source: TelegramSource
+    sim: Simulator, world: World, news: Channel, source: TelegramAccount
 ) -> None:
     fill(world, news, 3)
     await source.connect()
@@ -119,7 +119,7 @@ async def test_a_server_that_is_gone_and_comes_back(
     assert (await failure_of(source)).failure is Failure.TRANSIENT
     assert (await failure_of(source)).failure is Failure.TRANSIENT
     await sim.start()
-    assert len((await source.page_after(NEWS, 0)).posts) == 3
+    assert len((await source.channel(NEWS).page_after(0)).posts) == 3
 
 
 async def test_a_session_that_is_not_valid(sim: Simulator, open_source: OpenSource) -> None:
@@ -129,7 +129,7 @@ async def test_a_session_that_is_not_valid(sim: Simulator, open_source: OpenSour
     assert error.failure is Failure.ACCOUNT
     assert "tga login" in str(error)
     sim.faults.clear()
-    assert (await source.page_after(NEWS, 0)).reached_end
+    assert (await source.channel(NEWS).page_after(0)).reached_end
 
 
 async def test_a_session_of_another_server(world: World, open_source: OpenSource) -> None:
@@ -143,32 +143,34 @@ async def test_a_session_of_another_server(world: World, open_source: OpenSource
 
 
 @pytest.mark.parametrize("method", ["help.getConfig", "users.getUsers", "updates.getState"])
-async def test_connecting_that_fails_halfway_is_begun_anew(sim: Simulator, source: TelegramSource, method: str) -> None:
+async def test_connecting_that_fails_halfway_is_begun_anew(
+    sim: Simulator, source: TelegramAccount, method: str
+) -> None:
     sim.faults.add(Fault("flood", method, times=1, seconds=30))
     error = await failure_of(source)
     assert (error.failure, error.flood_seconds) == (Failure.FLOOD, 30)
-    assert (await source.page_after(NEWS, 0)).reached_end
+    assert (await source.channel(NEWS).page_after(0)).reached_end
 
 
 async def test_a_server_that_says_nothing(
-    sim: Simulator, source: TelegramSource, monkeypatch: pytest.MonkeyPatch
+    sim: Simulator, source: TelegramAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sim.faults.add(Fault("silence", "help.getConfig", times=1))
     with monkeypatch.context() as hurried:
-        hurried.setattr(telegram, "CONNECT_SECONDS", 0.2)
+        hurried.setattr(telegram_account, "CONNECT_SECONDS", 0.2)
         error = await failure_of(source)
     assert (error.failure, str(error)) == (Failure.TRANSIENT, "connecting to Telegram: no answer in time")
-    assert (await source.page_after(NEWS, 0)).reached_end
+    assert (await source.channel(NEWS).page_after(0)).reached_end
 
 
-async def test_many_requests_share_one_connection(sim: Simulator, source: TelegramSource) -> None:
-    pages = await asyncio.gather(*(source.page_after(NEWS, 0) for _ in range(20)))
+async def test_many_requests_share_one_connection(sim: Simulator, source: TelegramAccount) -> None:
+    pages = await asyncio.gather(*(source.channel(NEWS).page_after(0) for _ in range(20)))
     assert all(page.reached_end for page in pages)
     assert asked(sim, "help.getConfig") == 1
 
 
 async def test_closing_ends_what_waits_with_an_error_and_no_cancellation(
-    sim: Simulator, source: TelegramSource
+    sim: Simulator, source: TelegramAccount
 ) -> None:
     sim.faults.add(Fault("silence", HISTORY))
     waiting = asyncio.create_task(failure_of(source))
@@ -178,21 +180,21 @@ async def test_closing_ends_what_waits_with_an_error_and_no_cancellation(
     assert "closed" in str(await failure_of(source))
 
 
-async def test_a_cancelled_request_is_cancelled(sim: Simulator, source: TelegramSource) -> None:
+async def test_a_cancelled_request_is_cancelled(sim: Simulator, source: TelegramAccount) -> None:
     sim.faults.add(Fault("silence", HISTORY, times=1))
-    waiting = asyncio.create_task(source.page_after(NEWS, 0))
+    waiting = asyncio.create_task(source.channel(NEWS).page_after(0))
     await sim.until(lambda: asked(sim, HISTORY) == 1)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert (await source.page_after(NEWS, 0)).reached_end
+    assert (await source.channel(NEWS).page_after(0)).reached_end
 
 
-async def test_only_reading_is_possible(sim: Simulator, source: TelegramSource) -> None:
+async def test_only_reading_is_possible(sim: Simulator, source: TelegramAccount) -> None:
     await source.connect()
     before = len(sim.rpc_log)
     with pytest.raises(RuntimeError, match=r"messages\.sendMessage"):
-        await source._ask(functions.messages.SendMessageRequest("me", "hello"))
+        await source.ask(functions.messages.SendMessageRequest("me", "hello"))
     assert len(sim.rpc_log) == before
 
 
@@ -200,4 +202,4 @@ async def test_two_accounts_do_not_disturb_each_other(sim: Simulator, open_sourc
     first, second = open_source(), open_source(user_id=OTHER)
     sim.faults.add(Fault("error", HISTORY, user=OTHER, code=401, message="USER_DEACTIVATED_BAN"))
     assert (await failure_of(second)).failure is Failure.ACCOUNT
-    assert (await first.page_after(NEWS, 0)).reached_end
+    assert (await first.channel(NEWS).page_after(0)).reached_end

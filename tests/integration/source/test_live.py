@@ -9,7 +9,7 @@ import pytest
 
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel, Message
 from telegram_simulator.server import Simulator
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def live(open_source: OpenSource) -> TelegramSource:
+def live(open_source: OpenSource) -> TelegramAccount:
     return open_source(purpose="live")
 
 
 @pytest.fixture
-async def updates(live: TelegramSource) -> AsyncIterator[AsyncIterator[LiveUpdate]]:
+async def updates(live: TelegramAccount) -> AsyncIterator[AsyncIterator[LiveUpdate]]:
     """A flow that has begun."""
     async with aclosing(live.updates()) as flow:
         assert await anext(flow) == Interrupted(None)
@@ -109,7 +109,7 @@ async def test_a_push_that_comes_late_does_not_bring_old_text_back(
 
 
 async def test_a_server_that_is_gone_ends_the_flow_and_another_begins(
-    sim: Simulator, world: World, news: Channel, live: TelegramSource, updates: AsyncIterator[LiveUpdate]
+    sim: Simulator, world: World, news: Channel, live: TelegramAccount, updates: AsyncIterator[LiveUpdate]
 ) -> None:
     await sim.stop()
     with pytest.raises(SourceError) as caught:
@@ -131,7 +131,7 @@ async def test_an_account_that_is_logged_out_meanwhile(sim: Simulator, updates: 
 
 
 async def test_one_flow_at_a_time_and_only_of_a_live_client(
-    live: TelegramSource, source: TelegramSource, updates: AsyncIterator[LiveUpdate]
+    live: TelegramAccount, source: TelegramAccount, updates: AsyncIterator[LiveUpdate]
 ) -> None:
     assert updates is not None
     for one in (live, source):
@@ -140,7 +140,7 @@ async def test_one_flow_at_a_time_and_only_of_a_live_client(
 
 
 async def test_a_reader_is_not_sent_updates(
-    sim: Simulator, world: World, news: Channel, source: TelegramSource
+    sim: Simulator, world: World, news: Channel, source: TelegramAccount
 ) -> None:
     await source.connect()
     fill(world, news, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.domain.source import SourceError
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.source.telegram_login import LoginError, login_by_phone, login_by_qr
 from telegram_simulator import accounts
@@ -54,8 +54,8 @@ async def test_by_phone_and_the_session_opens_the_account(
     logged_in = await login_by_phone(stranger, ANN, code, no_password)
     assert (logged_in.account.id, logged_in.account.name) == (READER, "Ann")
     assert logged_in.session not in repr(logged_in)
-    async with TelegramSource(opened(session=logged_in.session), "ann") as source:
-        assert (await source.page_after(NEWS, 0)).reached_end
+    async with TelegramAccount(opened(session=logged_in.session), "ann") as source:
+        assert (await source.channel(NEWS).page_after(0)).reached_end
 
 
 async def test_a_wrong_code_and_a_wrong_password_can_be_corrected(

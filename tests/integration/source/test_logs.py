@@ -9,7 +9,7 @@ import pytest
 from structlog.contextvars import bound_contextvars, get_contextvars
 
 from telegram_assistant.domain.source import Peer
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_simulator.faults import Fault
 from telegram_simulator.server import Simulator
 
@@ -30,17 +30,17 @@ class Witness(logging.Handler):
         self.seen.append((asyncio.current_task(), get_contextvars().get("channel")))
 
 
-async def test_n28_log_lines_of_telethons_tasks_bear_no_channel(sim: Simulator, source: TelegramSource) -> None:
+async def test_n28_log_lines_of_telethons_tasks_bear_no_channel(sim: Simulator, source: TelegramAccount) -> None:
     log, witness = logging.getLogger("telethon"), Witness()
     level = log.level
     log.setLevel(logging.DEBUG)
     log.addHandler(witness)
     try:
         with bound_contextvars(channel="@first"):  # the visit that happens to open the connection
-            await source.page_after(NEWS, 0)
+            await source.channel(NEWS).page_after(0)
         sim.faults.add(Fault("drop", "messages.getHistory", times=1))
         with bound_contextvars(channel="@second"):
-            await source.page_after(NEWS, 0)
+            await source.channel(NEWS).page_after(0)
     finally:
         log.removeHandler(witness)
         log.setLevel(level)

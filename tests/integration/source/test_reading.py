@@ -11,7 +11,7 @@ from telegram_assistant.domain.post import Counters, Forward, MediaKind, Poll, P
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, Page, Peer, Source, SourceError
 from telegram_assistant.domain.text import Entity, EntityKind, Link
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_simulator import model
 from telegram_simulator.world import World
 from tests.integration.source.conftest import NEWS, OTHER, QUIET, READER, SECRET, START, document, fill, picture
@@ -19,11 +19,12 @@ from tests.integration.source.conftest import NEWS, OTHER, QUIET, READER, SECRET
 pytestmark = pytest.mark.integration
 
 
-async def read_all(source: Source, peer: Peer, after_id: int = 0, limit: int = 100) -> tuple[list[Post], list[int]]:
+async def read_all(account: TelegramAccount, peer: Peer) -> tuple[list[Post], list[int]]:
+    after_id = 0
     posts: list[Post] = []
     unreadable: list[int] = []
     while True:
-        page = await source.page_after(peer, after_id, limit)
+        page = await account.channel(peer).page_after(after_id)
         posts += page.posts
         unreadable += page.unreadable
         after_id = max([after_id, *(post.message_id for post in page.posts), *page.unreadable])
@@ -37,12 +38,12 @@ def spoil(channel: model.Channel, message_id: int) -> None:
     channel.messages[message_id].changes += 1
 
 
-async def test_it_is_a_source(source: TelegramSource) -> None:
-    same: Source = source
-    assert same.account_id == "account-1001"
+async def test_a_channel_is_a_source(source: TelegramAccount) -> None:
+    channel: Source = source.channel(NEWS)
+    assert channel.channel_id == NEWS.channel_id
 
 
-async def test_every_message_once_oldest_first(world: World, news: model.Channel, source: TelegramSource) -> None:
+async def test_every_message_once_oldest_first(world: World, news: model.Channel, source: TelegramAccount) -> None:
     fill(world, news, 250)
     world.delete(news, [1, 77, 100, 101, 250])
     posts, unreadable = await read_all(source, NEWS)
@@ -52,20 +53,20 @@ async def test_every_message_once_oldest_first(world: World, news: model.Channel
     assert unreadable == []
 
 
-async def test_a_page_from_the_middle(world: World, news: model.Channel, source: TelegramSource) -> None:
+async def test_a_page_from_the_middle(world: World, news: model.Channel, source: TelegramAccount) -> None:
     fill(world, news, 30)
-    page = await source.page_after(NEWS, 12, 5)
+    page = await source.channel(NEWS).page_after(12, 5)
     assert [post.message_id for post in page.posts] == [13, 14, 15, 16, 17]
     assert not page.reached_end
 
 
-async def test_nothing_new_is_the_end(world: World, news: model.Channel, source: TelegramSource) -> None:
+async def test_nothing_new_is_the_end(world: World, news: model.Channel, source: TelegramAccount) -> None:
     fill(world, news, 3)
-    assert await source.page_after(NEWS, 3) == Page((), reached_end=True)
-    assert await source.page_after(QUIET, 0) == Page((), reached_end=True)
+    assert await source.channel(NEWS).page_after(3) == Page((), reached_end=True)
+    assert await source.channel(QUIET).page_after(0) == Page((), reached_end=True)
 
 
-async def test_all_that_a_post_can_hold(world: World, news: model.Channel, source: TelegramSource) -> None:
+async def test_all_that_a_post_can_hold(world: World, news: model.Channel, source: TelegramAccount) -> None:
     edited = START + timedelta(hours=1)
     text = "🎈 look here https://x.org"
     world.post(news, model.Message(1, START, service=model.Service("created", "News")))
@@ -103,7 +104,7 @@ async def test_all_that_a_post_can_hold(world: World, news: model.Channel, sourc
     assert poll.poll == Poll(question="Yes?", answers=("yes", "no"))
 
 
-async def test_hostile_content_arrives_clean(world: World, news: model.Channel, source: TelegramSource) -> None:
+async def test_hostile_content_arrives_clean(world: World, news: model.Channel, source: TelegramAccount) -> None:
     combining = "e" + "\u0301" * 4095
     world.post(news, model.Message(1, START, combining))
     world.post(news, model.Message(2, START, "a\0b", file=document(2, 100, "../a\0b.pdf")))
@@ -112,23 +113,14 @@ async def test_hostile_content_arrives_clean(world: World, news: model.Channel, 
     assert (second.text, second.media[0].name) == ("ab", ".._ab.pdf")
 
 
-async def test_by_ids(world: World, news: model.Channel, source: TelegramSource) -> None:
+async def test_by_ids(world: World, news: model.Channel, source: TelegramAccount) -> None:
     fill(world, news, 5)
     world.delete(news, [2])
-    found = await source.by_ids(NEWS, {4, 2, 9})
+    found = await source.channel(NEWS).by_ids({4, 2, 9})
     assert {one: post and post.text for one, post in found.items()} == {2: None, 4: "Post 4", 9: None}
-    assert await source.by_ids(NEWS, []) == {}
+    assert await source.channel(NEWS).by_ids([]) == {}
     with pytest.raises(ValueError, match="at most 100"):
-        await source.by_ids(NEWS, range(1, 102))
-
-
-async def test_newest(world: World, news: model.Channel, source: TelegramSource) -> None:
-    assert await source.newest(NEWS) is None
-    fill(world, news, 5)
-    world.delete(news, [5])
-    newest = await source.newest(NEWS)
-    assert newest is not None
-    assert newest.message_id == 4
+        await source.channel(NEWS).by_ids(range(1, 102))
 
 
 @pytest.mark.parametrize(
@@ -136,14 +128,14 @@ async def test_newest(world: World, news: model.Channel, source: TelegramSource)
     [(-(10**8), 0), (0, 0), (1, 0), (2.5, 2), (3, 2), (100, 5), (10**8, 5)],
 )
 async def test_the_last_before_a_moment(
-    world: World, news: model.Channel, source: TelegramSource, minutes: float, expected: int
+    world: World, news: model.Channel, source: TelegramAccount, minutes: float, expected: int
 ) -> None:
     fill(world, news, 5)
     moment = datetime(1960, 1, 1, tzinfo=UTC) if minutes < 0 else START + timedelta(minutes=minutes)
-    assert await source.last_id_before(NEWS, moment) == expected
+    assert await source.channel(NEWS).last_id_before(moment) == expected
 
 
-async def test_resolving(source: TelegramSource) -> None:
+async def test_resolving(source: TelegramAccount) -> None:
     found = await source.resolve(parse_ref("https://t.me/News_Daily"))
     assert found == ChannelInfo(id=100, title="News", username="news_daily", access_hash=11, subscribers=77)
     joined = await source.resolve(ChannelRef(invite="our-own-club"))
@@ -160,72 +152,69 @@ async def test_resolving(source: TelegramSource) -> None:
         ("-1001234567890", Failure.CHANNEL_PRIVATE, "username"),
     ],
 )
-async def test_what_cannot_be_resolved(source: TelegramSource, ref: str, failure: Failure, said: str) -> None:
+async def test_what_cannot_be_resolved(source: TelegramAccount, ref: str, failure: Failure, said: str) -> None:
     with pytest.raises(SourceError, match=said) as caught:
         await source.resolve(parse_ref(ref))
     assert caught.value.failure is failure
 
 
-async def test_describing(source: TelegramSource) -> None:
-    assert await source.describe(NEWS) == ChannelInfo(
+async def test_describing(source: TelegramAccount) -> None:
+    assert await source.channel(NEWS).describe() == ChannelInfo(
         id=100, title="News", username="news_daily", access_hash=11, about="All of it", subscribers=77, linked_id=200
     )
-    group = await source.describe(Peer(200, 12))
+    group = await source.channel(Peer(200, 12)).describe()
     assert (group.is_group, group.linked_id) == (True, 100)
 
 
-async def test_comments(discussed: model.Channel, source: TelegramSource) -> None:
-    first = await source.comments_after(NEWS, 1, 0, 3)
-    rest = await source.comments_after(NEWS, 1, first.posts[-1].message_id)
+async def test_comments(discussed: model.Channel, source: TelegramAccount) -> None:
+    first = await source.channel(NEWS).comments_after(1, 0, 3)
+    rest = await source.channel(NEWS).comments_after(1, first.posts[-1].message_id)
     found = [*first.posts, *rest.posts]
     assert [(post.channel_id, post.message_id, post.text) for post in found] == [
         (discussed.id, number, f"Comment {number}") for number in range(2, 7)
     ]
     assert [(post.author, post.author_id) for post in found[:2]] == [("Ann", READER), ("Bob", OTHER)]
     assert found[0].reply_to == ReplyTo(message_id=1, thread_id=1)
-    assert (await source.comments_after(NEWS, 1, 6)).reached_end
+    assert (await source.channel(NEWS).comments_after(1, 6)).reached_end
 
 
-async def test_a_post_without_comments(world: World, source: TelegramSource) -> None:
+async def test_a_post_without_comments(world: World, source: TelegramAccount) -> None:
     fill(world, world.channels[300], 1)
-    assert await source.comments_after(QUIET, 1, 0) == Page((), reached_end=True)
-    assert await source.comments_after(NEWS, 12345, 0) == Page((), reached_end=True)
+    assert await source.channel(QUIET).comments_after(1, 0) == Page((), reached_end=True)
+    assert await source.channel(NEWS).comments_after(12345, 0) == Page((), reached_end=True)
 
 
 async def test_a_message_of_an_unknown_type_stops_nothing(
-    world: World, news: model.Channel, source: TelegramSource
+    world: World, news: model.Channel, source: TelegramAccount
 ) -> None:
     fill(world, news, 150)
     spoil(news, 60)
     posts, unreadable = await read_all(source, NEWS)
     assert unreadable == [60]
     assert [post.message_id for post in posts] == [number for number in range(1, 151) if number != 60]
-    found = await source.by_ids(NEWS, [59, 60, 61, 999])
+    found = await source.channel(NEWS).by_ids([59, 60, 61, 999])
     assert {one: post is not None for one, post in found.items()} == {59: True, 61: True, 999: False}
 
 
 async def test_an_unknown_type_at_the_top_hides_nothing(
-    world: World, news: model.Channel, source: TelegramSource
+    world: World, news: model.Channel, source: TelegramAccount
 ) -> None:
     fill(world, news, 10)
     spoil(news, 10)
-    newest = await source.newest(NEWS)
-    assert newest is not None
-    assert newest.message_id == 9
-    assert await source.last_id_before(NEWS, START + timedelta(days=1)) == 9
+    assert await source.channel(NEWS).last_id_before(START + timedelta(days=1)) == 9
     posts, unreadable = await read_all(source, NEWS)
     assert ([post.message_id for post in posts], unreadable) == (list(range(1, 10)), [10])
 
 
-async def test_a_stale_access_hash_and_a_private_channel(source: TelegramSource) -> None:
+async def test_a_stale_access_hash_and_a_private_channel(source: TelegramAccount) -> None:
     with pytest.raises(SourceError, match="access hash") as caught:
-        await source.page_after(Peer(100, 999), 0)
+        await source.channel(Peer(100, 999)).page_after(0)
     assert caught.value.failure is Failure.GONE
     with pytest.raises(SourceError, match="private") as caught:
-        await source.page_after(SECRET, 0)
+        await source.channel(SECRET).page_after(0)
     assert caught.value.failure is Failure.CHANNEL_PRIVATE
 
 
-async def test_whose_account_it_is(source: TelegramSource) -> None:
+async def test_whose_account_it_is(source: TelegramAccount) -> None:
     me = await source.me()
     assert (me.id, me.name, me.username, me.phone) == (READER, "Ann", "ann_reads", "+79•••••••01")

@@ -15,7 +15,7 @@ from telethon import TelegramClient
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.budget import Budget
-from telegram_assistant.source.telegram import TelegramSource
+from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.accounts import Account, AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -89,7 +89,7 @@ class Scene:
         await pool.start()
         return pool
 
-    def open(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramSource:
+    def open(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramAccount:
         client = open_client(
             api_id=1,
             api_hash="hash",
@@ -100,7 +100,7 @@ class Scene:
         )
         assert client.session.server_address == "127.0.0.1", "a test must never reach the real Telegram"
         self.opened.append((account_id, live))
-        return TelegramSource(client, account_id, request_timeout=self.request_timeout, gate=gate)
+        return TelegramAccount(client, account_id, request_timeout=self.request_timeout, gate=gate)
 
     def leases(self, owner: str, *, ttl: float = 30.0) -> AccountLeases:
         """Those of a process on another machine: only time tells whether it lives."""
@@ -137,10 +137,8 @@ class Scene:
         return account
 
     async def newest_id(self, pool: AccountPool, channel: Channel) -> int:
-        source, peer = await pool.reader(channel)
-        post = await source.newest(peer)
-        assert post is not None
-        return post.message_id
+        source = await pool.reader(channel)
+        return await source.last_id_before(self.clock())
 
     def asked(self, method: str, user: int | None = None) -> int:
         """How often a method was asked, by one user or by all."""

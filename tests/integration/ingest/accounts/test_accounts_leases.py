@@ -65,10 +65,10 @@ async def test_n11_who_cannot_renew_stops_by_itself_before_another_begins(scene:
     channel = await scene.watch(100, {ann: 11})
     one, two = await scene.pool(leases=scene.leases("one", ttl=2.0)), await scene.pool(leases=scene.leases("two"))
     assert await shared(one, two) == [1, 0]
-    source, peer = await one.reader(channel)
+    source = await one.reader(channel)
     scene.clock.advance(seconds=1.9)  # the pool's own clock: nothing renewed it
     with pytest.raises(ReadElsewhere):
-        await source.newest(peer)
+        await source.last_id_before(scene.clock())
     assert await one.active() == []
     async with asyncio.timeout(300):
         while not await two.active():

@@ -70,9 +70,9 @@ async def test_a_new_session_in_the_settings_replaces_the_old_one(scene: Any) ->
 async def test_a_late_error_of_an_old_session_says_nothing_about_the_new_one(scene: Any) -> None:
     ann = await scene.log_in(ANN)
     pool, channel = await scene.pool(), await scene.watch(100, {ann: 11})
-    reader, peer = await pool.reader(channel)
-    await reader.newest(peer)
-    old = reader._source
+    reader = await pool.reader(channel)
+    await reader.last_id_before(scene.clock())
+    old = reader._account
     await scene.log_in(ANN)  # sealed anew, so it counts as another session
     scene.clock.advance(seconds=6)
     assert await scene.newest_id(pool, channel) == 3
@@ -169,8 +169,7 @@ async def test_no_session_shows_in_the_database_in_the_logs_or_in_health(scene: 
 async def test_live_updates_have_a_connection_of_their_own(scene: Any) -> None:
     ann = await scene.log_in(ANN)
     pool = await scene.pool()
-    live = await pool.live(ann)
-    updates = live.updates()
+    updates = pool.updates(ann)
     assert await anext(updates) == Interrupted(None)
     news = scene.world.channels[100]
     scene.world.post(news, Message(4, news.created, "Fresh"))
@@ -180,7 +179,7 @@ async def test_live_updates_have_a_connection_of_their_own(scene: Any) -> None:
     assert await scene.newest_id(pool, await scene.watch(100, {ann: 11})) == 4
     assert scene.opened == [(ann, True), (ann, False)]
 
-    second = (await pool.live(ann)).updates()  # a job that starts again
+    second = pool.updates(ann)  # a job that starts again
     assert await anext(second) == Interrupted(None)
     with pytest.raises(SourceError) as closed:
         await anext(updates)
@@ -193,8 +192,8 @@ async def test_an_account_that_is_lost_while_listening_is_marked(scene: Any) -> 
     pool = await scene.pool()
     scene.sim.faults.add(Fault("error", "users.getUsers", code=401, message="SESSION_REVOKED"))
     with pytest.raises(SourceError) as lost:
-        await anext((await pool.live(ann)).updates())
+        await anext(pool.updates(ann))
     assert lost.value.failure is Failure.ACCOUNT
     assert (await scene.account(ann)).status == "revoked"
     with pytest.raises(SourceError, match="tga login"):
-        await pool.live(ann)
+        await anext(pool.updates(ann))
