@@ -57,6 +57,9 @@ class OneAccount:
         self._source = source
         self._world = world
 
+    async def reach(self) -> None:
+        """All channels."""
+
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
         return self._source.channel(Peer(channel.id, self._world.channels[channel.id].access_hash))
 

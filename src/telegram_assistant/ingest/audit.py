@@ -9,7 +9,7 @@ ids that are said to be empty, in turn: a post that shows too late for any visit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -22,12 +22,11 @@ from redis.asyncio import Redis
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import LedgerState, next_ids, stride
 from telegram_assistant.domain.pacing import Priority
-from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import PAGE_LIMIT, ReadElsewhere, Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.by_ids import Memory, look_at
+from telegram_assistant.ingest.origins import Readers
 from telegram_assistant.ingest.saver import Saved, Saver
-from telegram_assistant.ingest.visits import Readers, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDIT_WAITING, AUDITED_IDS
 from telegram_assistant.names import AUDITS_ASKED, audit_answer
@@ -76,7 +75,6 @@ class Auditor:
         *,
         every_seconds: float,
         clock: Callable[[], datetime],
-        reach: Callable[[], Awaitable[Reach | None]] = everything,
         rng: Random | None = None,
         memory: Memory | None = None,
     ) -> None:
@@ -86,7 +84,6 @@ class Auditor:
         self._readers = readers
         self._every = timedelta(seconds=every_seconds)
         self._clock = clock
-        self._reach = reach
         self._rng = rng or Random()  # noqa: S311 - a sample, no secret
         self._memory = memory
         self._reached: dict[int, int] = {}  # by channel, the id up to which the empty ones were gone through
@@ -103,7 +100,7 @@ class Auditor:
     async def step(self) -> bool:
         """The next turn; False when no channel has one now."""
         now = self._clock()
-        turn = await self._audits.take(now, HOLD, await self._reach())
+        turn = await self._audits.take(now, HOLD, await self._readers.reach())
         if turn is None:
             return False
         channel = await self._channels.get(turn.channel_id)

@@ -16,15 +16,14 @@ from telegram_assistant.bus.observer import Pressure
 from telegram_assistant.bus.supervisor import Task, heed_stop
 from telegram_assistant.domain.ledger import Coverage, Span
 from telegram_assistant.domain.pacing import Priority
-from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import PAGE_LIMIT, Source, SourceError
 from telegram_assistant.errors import AssistantError, Skip
 from telegram_assistant.ingest.by_ids import Memory, look_at, remembered
 from telegram_assistant.ingest.lock import Lock
+from telegram_assistant.ingest.origins import Readers
 from telegram_assistant.ingest.pages import between_albums, read_on
 from telegram_assistant.ingest.parser import LOW_WATERMARK_TTL
 from telegram_assistant.ingest.saver import Saved, Saver
-from telegram_assistant.ingest.visits import Readers, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import BACKFILL_JOBS
 from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark
@@ -81,7 +80,6 @@ class Backfill:
         owner: str,
         alive_seconds: float = ALIVE_SECONDS,
         pressure: Pressure | None = None,
-        reach: Callable[[], Awaitable[Reach | None]] = everything,
     ) -> None:
         self._channels = channels
         self._filler = filler
@@ -90,7 +88,6 @@ class Backfill:
         self._owner = owner
         self._alive_seconds = alive_seconds
         self._pressure = pressure
-        self._reach = reach
         self._not_before: dict[int, float] = {}  # channels that failed wait a little
         self._work: dict[int, Work] = {}  # by channel, what the slices of a backfill have found so far
         self._in_vain: Counter[int] = Counter()  # times that a channel was read and still has holes
@@ -127,7 +124,7 @@ class Backfill:
         had: set[int] = set()
         done = 0
         while True:
-            waiting, reach, began = {*self._not_before, *had}, await self._reach(), loop.time()
+            waiting, reach, began = {*self._not_before, *had}, await self._readers.reach(), loop.time()
             found = await self._channels.with_holes(limit=MANY, without=waiting, reach=reach)
             self._idle = rest_after(loop.time() - began)
             if not found:

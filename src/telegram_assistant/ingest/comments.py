@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.pacing import Priority
-from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import Source, SourceError
 from telegram_assistant.errors import Skip
+from telegram_assistant.ingest.origins import Readers
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.ingest.visits import Readers, everything
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.channels import Channel
 from telegram_assistant.stores.postgres.comments import Comments, Thread
@@ -35,13 +34,11 @@ class CommentReader:
         readers: Readers,
         *,
         clock: Callable[[], datetime],
-        reach: Callable[[], Awaitable[Reach | None]] = everything,
     ) -> None:
         self._store = store
         self._saver = saver
         self._readers = readers
         self._clock = clock
-        self._reach = reach
 
     async def run(self, task: Task) -> None:
         task.ready()
@@ -53,7 +50,7 @@ class CommentReader:
     async def step(self, progress: Callable[[], None] = lambda: None) -> int:
         """Read what is new under all channels; how many comments that was."""
         found = 0
-        for channel in await self._store.channels(await self._reach()):
+        for channel in await self._store.channels(await self._readers.reach()):
             found += await self._read(channel, progress)
             progress()
         return found

@@ -6,7 +6,7 @@ Files that vanished from the media store are found by turns, and fetched from Te
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -26,11 +26,10 @@ from telegram_assistant.domain.media_rules import MediaRules, decide, extension_
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import FLOOD_JITTER_SECONDS, Backoff, Failure
-from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import Source, SourceError
 from telegram_assistant.domain.storage import Room
 from telegram_assistant.errors import AssistantError, Fatal, Skip
-from telegram_assistant.ingest.visits import Readers, everything
+from telegram_assistant.ingest.origins import Readers
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_LOSSES, FILES_LOST, MEDIA_BYTES, MEDIA_FILES, MEDIA_PENDING
 from telegram_assistant.stores.media import MediaStore, MediaStoreError
@@ -118,7 +117,6 @@ class MediaProcessor:
         clock: Callable[[], datetime],
         rng: Random | None = None,
         quotas: Quotas | None = None,
-        reach: Callable[[], Awaitable[Reach | None]] = everything,
     ) -> None:
         self._queue = queue
         self._channels = channels
@@ -127,7 +125,6 @@ class MediaProcessor:
         self._rules = rules
         self._clock = clock
         self._quotas = quotas
-        self._reach = reach
         self._rng = rng or Random()  # noqa: S311 - jitter, no secret
         self.wake = asyncio.Event()
 
@@ -148,7 +145,7 @@ class MediaProcessor:
     async def step(self, progress: Progress = lambda: None) -> int:
         """Take files that are due and deal with each; their number."""
         now = self._clock()
-        taken = await self._queue.take(limit=BATCH, now=now, until=now + LEASE, reach=await self._reach())
+        taken = await self._queue.take(limit=BATCH, now=now, until=now + LEASE, reach=await self._readers.reach())
         left = {wanted.key: wanted for wanted in taken}
         try:
             for key in await self._queue.adopt(taken):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Protocol
-from uuid import UUID
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.domain.channel import ChannelRef, parse_ref
+from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import ChannelInfo, ReadElsewhere, SourceError
-from telegram_assistant.ingest.visits import everything
+from telegram_assistant.domain.source import ReadElsewhere, SourceError
+from telegram_assistant.ingest.origins import Finder
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.watched_channels import Request, Requests
 
@@ -26,29 +23,21 @@ NO_SUCH_NAME = timedelta(days=1)  # it may be taken one day, and asking is limit
 log = get_logger(__name__)
 
 
-class Resolver(Protocol):
-    """Looks a channel up, and says which account did."""
-
-    async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]: ...
-
-
 class ChannelRequests:
     """A supervised job beside the visits."""
 
     def __init__(
         self,
         requests: Requests,
-        resolver: Resolver,
+        origins: Finder,
         *,
         clock: Callable[[], datetime],
         due: asyncio.Event,
-        reach: Callable[[], Awaitable[Reach | None]] = everything,
     ) -> None:
         self._requests = requests
-        self._resolver = resolver
+        self._origins = origins
         self._clock = clock
         self._due = due
-        self._reach = reach
         self._elsewhere: dict[int, datetime] = {}  # wishes left to other processes, and until when
 
     async def run(self, task: Task) -> None:
@@ -59,7 +48,7 @@ class ChannelRequests:
             await asyncio.sleep(IDLE_SECONDS)
 
     async def step(self) -> int:
-        reach = await self._reach()
+        reach = await self._origins.reach()
         if reach is not None and reach.stands_by:
             return 0  # those who have an account ask
         now = self._clock()
@@ -71,7 +60,7 @@ class ChannelRequests:
 
     async def _fulfil(self, request: Request) -> None:
         try:
-            account_id, info = await self._resolver.resolve(parse_ref(request.reference), request.tenant_id)
+            account_id, info = await self._origins.resolve(parse_ref(request.reference), request.tenant_id)
             await self._requests.fulfil(request, info, account_id, self._clock())
         except SourceError as exc:
             delay = min(FIRST_DELAY * 2 ** min(request.attempts, 16), LONGEST_DELAY)

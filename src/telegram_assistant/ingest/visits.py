@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.health_status import promised_at
 from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, choose_mode
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure, next_delay
-from telegram_assistant.domain.sharing import Reach
-from telegram_assistant.domain.source import ReadElsewhere, Source, SourceError, unforeseen
+from telegram_assistant.domain.source import ReadElsewhere, SourceError, unforeseen
 from telegram_assistant.errors import AssistantError, Retry, Skip, in_words
+from telegram_assistant.ingest.origins import Readers
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.polling import Polling
 from telegram_assistant.log import get_logger
@@ -43,17 +42,6 @@ LATELY, LATELY_SECONDS = 500, 120.0
 ALBUM_AGAIN = timedelta(seconds=15)
 
 log = get_logger(__name__)
-
-
-class Readers(Protocol):
-    """Where a channel is read. Raises SourceError when it cannot be read now."""
-
-    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source: ...
-
-
-async def everything() -> None:
-    """The reach of a process that has all accounts."""
-    return
 
 
 class LeaseLost(AssistantError):
@@ -87,7 +75,6 @@ class Visitor:
         rules: VisitRules,
         clock: Callable[[], datetime],
         polling: Polling | None = None,
-        reach: Callable[[], Awaitable[Reach | None]] = everything,
         rng: Random | None = None,
     ) -> None:
         self._channels = channels
@@ -97,7 +84,6 @@ class Visitor:
         self._rules = rules
         self._clock = clock
         self._polling = polling  # None: the next tick visits again
-        self._reach = reach
         self._rng = rng or Random()  # noqa: S311 - jitter, no secret
         self._progress: Callable[[], None] = lambda: None
         self.wake = asyncio.Event()
@@ -124,7 +110,7 @@ class Visitor:
     async def _take(self, free: int) -> list[Channel]:
         if not free:
             return []
-        reach = await self._reach()
+        reach = await self._readers.reach()
         return await self._channels.lease(
             self._owner, limit=free, now=self._clock(), ttl=self._rules.lease, reach=reach
         )

@@ -1,9 +1,11 @@
-"""The ingest role, wired: scheduler, visits, relay, wishes, holes, media and live updates over one pool of accounts."""
+"""The ingest role, wired: scheduler, visits, relay, requests, holes, media and live updates."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -28,10 +30,12 @@ from telegram_assistant.ingest.heartbeat import Heartbeat
 from telegram_assistant.ingest.live import LiveReaders
 from telegram_assistant.ingest.lock import is_gone, new_identity
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor, MediaUpkeep
+from telegram_assistant.ingest.origins import Origins
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.polling import Capacity, Polling, polling_rules, unlimited
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.requests import ChannelRequests
+from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
@@ -40,6 +44,7 @@ from telegram_assistant.metrics import CHANNEL_LABELS
 from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import READER, open_client
 from telegram_assistant.stages import groups
+from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.audits import Audits, Unreadable
 from telegram_assistant.stores.postgres.channels import Channels
@@ -119,11 +124,8 @@ def is_paced(runtime: Runtime) -> bool:
     return runtime.settings.telegram_pacing_enabled and not runtime.demo
 
 
-def _visitor(
-    runtime: Runtime, channels: Channels, parser: ChannelParser, pool: AccountPool, polling: Polling | None
-) -> Visitor:
-    settings = runtime.settings
-    rules = VisitRules(
+def _visit_rules(settings: Settings) -> VisitRules:
+    return VisitRules(
         override=ModeOverride(settings.parser_mode_override),
         incremental_enabled=settings.feature_incremental_parsing_enabled,
         max_age_hours=settings.lpa_max_age_hours,
@@ -133,16 +135,6 @@ def _visitor(
         # Who fails twice shows in health within two ticks, however short they are.
         retry_failed=timedelta(seconds=min(RETRY_SECONDS, settings.parser_scheduler_interval_sec)),
         interval=timedelta(seconds=settings.parser_scheduler_interval_sec),
-    )
-    return Visitor(
-        channels,
-        parser,
-        pool,
-        owner=settings.hostname,
-        rules=rules,
-        clock=runtime.clock,
-        polling=polling,
-        reach=pool.reach,
     )
 
 
@@ -185,115 +177,171 @@ async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
     return pool
 
 
+@dataclass(frozen=True, slots=True)
+class _Capture:
+    """What the jobs of capture share."""
+
+    runtime: Runtime
+    channels: Channels
+    saver: Saver
+    origins: Origins
+    memory: Memory
+    statistics: Statistics
+    polling: Polling | None
+    pressure: Pressure
+
+    def visitor(self) -> Visitor:
+        runtime, settings = self.runtime, self.runtime.settings
+        parser = ChannelParser(
+            self.channels,
+            self.saver,
+            runtime.redis,
+            self.statistics,
+            clock=runtime.clock,
+            catch_up=CatchingUp(Audits(runtime.database), self.saver, clock=runtime.clock),
+            memory=self.memory,
+            adaptive=settings.feature_adaptive_thresholds_enabled,
+        )
+        rules, owner = _visit_rules(settings), settings.hostname
+        return Visitor(
+            self.channels, parser, self.origins, owner=owner, rules=rules, clock=runtime.clock, polling=self.polling
+        )
+
+    def scheduler(self, visitor: Visitor) -> Scheduler:
+        runtime, settings, clock = self.runtime, self.runtime.settings, self.runtime.clock
+        silence = SilenceWatch(
+            self.channels,
+            self.statistics,
+            runtime.redis,
+            owner=settings.hostname,
+            clock=clock,
+            adaptive=settings.feature_adaptive_thresholds_enabled,
+        )
+        return Scheduler(
+            self.channels,
+            runtime.redis,
+            owner=settings.hostname,
+            interval=settings.parser_scheduler_interval_sec,
+            clock=clock,
+            due=visitor.wake,
+            watch=silence.check,
+            polling=self.polling,
+            visits_lately=visitor.visits_lately,
+            # Another process takes over before health calls the scheduler stale.
+            lock_ttl=min(LOCK_TTL, max(LEAST_LOCK_TTL, settings.parser_scheduler_interval_sec)),
+        )
+
+    def media(self, store: MediaStore) -> MediaProcessor:
+        runtime, settings = self.runtime, self.runtime.settings
+        rules = DownloadRules(
+            media=media_rules_of(settings),
+            concurrency=settings.media_max_concurrency,
+            max_attempts=settings.media_retry_max,
+        )
+        return MediaProcessor(
+            MediaQueue(runtime.database),
+            self.channels,
+            store,
+            self.origins,
+            rules=rules,
+            clock=runtime.clock,
+            quotas=Storage(runtime.database, default_mb=settings.storage_quota_mb),
+        )
+
+    def backfill(self) -> Backfill:
+        runtime, settings = self.runtime, self.runtime.settings
+        return Backfill(
+            self.channels,
+            HoleFiller(self.channels, self.saver, clock=runtime.clock, memory=self.memory),
+            self.origins,
+            runtime.redis,
+            owner=settings.hostname,
+            alive_seconds=min(ALIVE_SECONDS, settings.ingest_lease_sec),
+            pressure=self.pressure,
+        )
+
+    def live(self, pool: AccountPool, due: asyncio.Event) -> LiveReaders:
+        runtime = self.runtime
+        return LiveReaders(
+            self.channels,
+            self.saver,
+            pool,
+            clock=runtime.clock,
+            due=due,
+            freshness=runtime.freshness,
+            gaps_apart=runtime.settings.parser_scheduler_interval_sec,
+        )
+
+    def auditor(self) -> Auditor:
+        runtime = self.runtime
+        return Auditor(
+            self.channels,
+            Audits(runtime.database),
+            self.saver,
+            self.origins,
+            every_seconds=runtime.settings.audit_interval_hours * 3600,
+            clock=runtime.clock,
+            memory=self.memory,
+        )
+
+
 async def start_ingest(runtime: Runtime) -> None:
     """Build and start everything that captures."""
-    settings, clock, owner = runtime.settings, runtime.clock, runtime.settings.hostname
-    channels = Channels(runtime.database)
-    media_rules = media_rules_of(settings)
+    settings, clock, channels = runtime.settings, runtime.clock, Channels(runtime.database)
     store = open_media_store(runtime)
     await store.check()
     runtime.health.engines["media"] = store.answers
-    saver = open_saver(runtime)
     pool = await open_pool(runtime, channels)
     memory = Memory(Unreadable(runtime.database), READER, clock=clock)
     await memory.start()
     window = timedelta(days=settings.parser_stats_window_days)
-    statistics = Statistics(runtime.redis, Intervals(runtime.database), window=window, clock=clock)
-    parser = ChannelParser(
+    capture = _Capture(
+        runtime,
         channels,
-        saver,
-        runtime.redis,
-        statistics,
-        clock=clock,
-        catch_up=CatchingUp(Audits(runtime.database), saver, clock=clock),
-        memory=memory,
-        adaptive=settings.feature_adaptive_thresholds_enabled,
+        open_saver(runtime),
+        Origins(pool),
+        memory,
+        Statistics(runtime.redis, Intervals(runtime.database), window=window, clock=clock),
+        _polling(runtime),
+        Pressure(runtime.redis, groups(), most_mb=settings.streams_max_mb),
     )
-    polling = _polling(runtime)
-    visitor = _visitor(runtime, channels, parser, pool, polling)
-    adaptive = settings.feature_adaptive_thresholds_enabled
-    silence = SilenceWatch(channels, statistics, runtime.redis, owner=owner, clock=clock, adaptive=adaptive)
-    scheduler = Scheduler(
-        channels,
-        runtime.redis,
-        owner=owner,
-        interval=settings.parser_scheduler_interval_sec,
-        clock=clock,
-        due=visitor.wake,
-        watch=silence.check,
-        polling=polling,
-        visits_lately=visitor.visits_lately,
-        # Another process takes over before health calls the scheduler stale.
-        lock_ttl=min(LOCK_TTL, max(LEAST_LOCK_TTL, settings.parser_scheduler_interval_sec)),
-    )
-    media = MediaProcessor(
-        MediaQueue(runtime.database),
-        channels,
-        store,
-        pool,
-        rules=DownloadRules(
-            media=media_rules,
-            concurrency=settings.media_max_concurrency,
-            max_attempts=settings.media_retry_max,
-        ),
-        clock=clock,
-        quotas=Storage(runtime.database, default_mb=settings.storage_quota_mb),
-        reach=pool.reach,
-    )
+    saver, origins = capture.saver, capture.origins
+    visitor = capture.visitor()
+    scheduler = capture.scheduler(visitor)
+    live = capture.live(pool, visitor.wake)
+    auditor = capture.auditor()
+    clocks = _clocks(runtime)
     here = store.shown if settings.media_url else f"{socket.gethostname()}:{store.shown}"
     files = MediaUpkeep(Upkeep(runtime.database), Evictions(runtime.database), store, here)
-    pressure = Pressure(runtime.redis, groups(), most_mb=settings.streams_max_mb)
-    holes = Backfill(
-        channels,
-        HoleFiller(channels, saver, clock=clock, memory=memory),
-        pool,
-        runtime.redis,
-        owner=owner,
-        alive_seconds=min(ALIVE_SECONDS, settings.ingest_lease_sec),
-        pressure=pressure,
-        reach=pool.reach,
-    )
-    wishes = ChannelRequests(Requests(runtime.database), pool, clock=clock, due=visitor.wake, reach=pool.reach)
-    live = LiveReaders(
-        channels,
-        saver,
-        pool,
-        clock=clock,
-        due=visitor.wake,
-        freshness=runtime.freshness,
-        gaps_apart=settings.parser_scheduler_interval_sec,
-    )
-    audits = Audits(runtime.database)
-    every = settings.audit_interval_hours * 3600
-    auditor = Auditor(channels, audits, saver, pool, every_seconds=every, clock=clock, reach=pool.reach, memory=memory)
-    clocks = _clocks(runtime)
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)
     for name, job in (
         ("accounts", pool.keep),
-        ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed, pressure).run),
+        ("relay", Relay(runtime.database, Publisher(runtime.redis), saver.committed, capture.pressure).run),
         ("visits", visitor.run),
-        ("requests", wishes.run),
+        ("requests", ChannelRequests(Requests(runtime.database), origins, clock=clock, due=visitor.wake).run),
         ("scheduler", scheduler.run),
         ("live", live.run),
         ("heartbeat", Heartbeat(pool, runtime.freshness, told_time=clocks.telegram_says).run),
         ("clock", clocks.run),
-        ("backfill", holes.run),
-        ("media", media.run),
+        ("backfill", capture.backfill().run),
+        ("media", capture.media(store).run),
         ("media_upkeep", files.run),
-        ("comments", CommentReader(Comments(runtime.database), saver, pool, clock=clock, reach=pool.reach).run),
+        ("comments", CommentReader(Comments(runtime.database), saver, origins, clock=clock).run),
         ("audit", auditor.run),
         ("audit_requests", AuditDesk(runtime.redis, channels, auditor).run),
         ("gauges", gauges.run),
     ):
         await runtime.start_task(name, job, patience=PATIENCE.get(name, USUAL_PATIENCE))
-    runtime.health.sections["scheduler"] = scheduler.report
-    runtime.health.sections["parser"] = scheduler.report_parser
-    runtime.health.sections["live"] = live.report
-    runtime.health.sections["clock"] = clocks.report
-    runtime.health.sections["files"] = files.report
-    runtime.health.sections["publishing"] = pressure.report
-    runtime.health.sections["accounts"] = pool.report
-    runtime.health.sections["ledger"] = gauges.report
-    runtime.health.sections["audit"] = auditor.report
-    runtime.health.sections["rows"] = OddRows(runtime.database).report
+    runtime.health.sections |= {
+        "scheduler": scheduler.report,
+        "parser": scheduler.report_parser,
+        "live": live.report,
+        "clock": clocks.report,
+        "files": files.report,
+        "publishing": capture.pressure.report,
+        "accounts": pool.report,
+        "ledger": gauges.report,
+        "audit": auditor.report,
+        "rows": OddRows(runtime.database).report,
+    }

@@ -121,6 +121,9 @@ class Accounts:
     def __init__(self, owner: UUID) -> None:
         self.owner = owner
 
+    async def reach(self) -> None:
+        """All channels."""
+
     async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]:
         if tenant_id == self.owner and ref.channel_id == PRIVATE:
             return "b", ChannelInfo(id=PRIVATE, title="Secret", username=None, access_hash=1, is_private=True)

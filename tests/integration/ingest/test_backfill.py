@@ -44,6 +44,9 @@ class OneAccount:
         self.asked: list[Priority] = []
         self.on_ask: Any = None
 
+    async def reach(self) -> None:
+        """All channels."""
+
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
         self.asked.append(priority)
         if self.on_ask is not None:

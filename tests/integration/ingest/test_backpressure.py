@@ -53,6 +53,9 @@ class OneAccount:
 
     source: TelegramAccount
 
+    async def reach(self) -> None:
+        """All channels."""
+
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
         assert priority is Priority.BACKFILL
         return self.source.channel(Peer(channel.id, 11))

@@ -51,6 +51,9 @@ class OneAccount:
     def __init__(self, source: TelegramAccount) -> None:
         self._source = source
 
+    async def reach(self) -> None:
+        """All channels."""
+
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
         return self._source.channel(Peer(channel.id, 11))
 

@@ -68,6 +68,9 @@ class OneAccount:
     world: World
     errors: list[Exception] = field(default_factory=list)
 
+    async def reach(self) -> None:
+        """All channels."""
+
     async def reader(self, channel: ChannelRow, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - one fits all
         if self.errors:
             raise self.errors[0]

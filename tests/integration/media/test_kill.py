@@ -37,6 +37,9 @@ class OneAccount:
     def __init__(self, source):
         self.source = source
 
+    async def reach(self):
+        return None
+
     async def reader(self, channel, *, priority=None):
         return self.source.channel(Peer(channel.id, int(access_hash)))
 

@@ -1,0 +1,75 @@
+"""Where channels are read. Accounts of Telegram are one origin; a channel is read at the first that can."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+from telegram_assistant.domain.channel import ChannelRef
+from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.source import ChannelInfo, Source, SourceError
+from telegram_assistant.stores.postgres.channels import Channel
+
+
+class _Place(Protocol):
+    async def reach(self) -> Reach | None:
+        """Which channels this process can read now; None: all of them."""
+        ...
+
+
+class Readers(_Place, Protocol):
+    """What the jobs of capture need: a source for a channel."""
+
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
+        """Raises SourceError when the channel cannot be read here now."""
+        ...
+
+
+class Finder(_Place, Protocol):
+    """What adding a channel needs."""
+
+    async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]:
+        """The channel that is called so, and the name under which its row keeps who can read it (`access_hash`)."""
+        ...
+
+
+class Origin(Readers, Finder, Protocol):
+    """What a new kind of source has to bring besides the source itself."""
+
+
+class Origins:
+    """All of them, as one. What none can do is told in the words of the first."""
+
+    def __init__(self, first: Origin, *others: Origin) -> None:
+        self._all = (first, *others)
+
+    async def reach(self) -> Reach | None:
+        found = [await origin.reach() for origin in self._all]
+        known = [reach for reach in found if reach is not None]
+        if len(known) < len(found):
+            return None
+        return Reach(
+            knowing=tuple(one for reach in known for one in reach.knowing),
+            asking=any(reach.asking for reach in known),
+            elsewhere=tuple(one for reach in known for one in reach.elsewhere),
+            living=tuple(one for reach in known for one in reach.living),
+        )
+
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
+        errors: list[SourceError] = []
+        for origin in self._all:
+            try:
+                return await origin.reader(channel, priority=priority)
+            except SourceError as exc:
+                errors.append(exc)
+        raise errors[0]
+
+    async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]:
+        errors: list[SourceError] = []
+        for origin in self._all:
+            try:
+                return await origin.resolve(ref, tenant_id)
+            except SourceError as exc:
+                errors.append(exc)
+        raise errors[0]
