@@ -22,15 +22,19 @@ from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
 from telegram_assistant.domain.polling import PollingRules, observe
 from telegram_assistant.garbage import collect_garbage_less
+from telegram_assistant.ingest.audit import HOLD
+from telegram_assistant.ingest.audit import IDLE_SECONDS as AUDITS_IDLE
 from telegram_assistant.ingest.backfill import rest_after
 from telegram_assistant.ingest.gauges import EVERY_SECONDS, EVERY_SECONDS_TOGETHER, Gauges
 from telegram_assistant.ingest.polling import Capacity, Polling
+from telegram_assistant.ingest.roster import BEATS
 from telegram_assistant.ingest.scheduler import Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.ingest.visits import IDLE_SECONDS as VISITS_IDLE
 from telegram_assistant.metrics import CHANNEL_LABELS, REGISTRY
-from telegram_assistant.stores.postgres.accounts import TelegramAccounts
+from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
+from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
@@ -43,6 +47,8 @@ HISTORIES = (10_000, 100_000, 1_000_000)  # posts, with the largest number of SI
 MOST_SHARE = 5.0  # percent of a core that all looks together may take with MANY channels
 TICK_SECONDS = 300.0  # PARSER_SCHEDULER_INTERVAL_SEC
 SCRAPE_SECONDS = 15.0  # Prometheus, or a probe of health
+LEASE_SECONDS = 30.0  # of an account
+PER_ACCOUNT = 500  # channels that an account may join
 TICKS = 5  # are measured together: PostgreSQL's CPU time is told in hundredths of a second
 
 CHANNELS = """
@@ -54,6 +60,15 @@ CHANNELS = """
         jsonb_build_object('count', 100, 'median', 600, 'p95', 3600, 'ewma', 700, 'captured', 500, 'at', $2),
         $2::timestamptz + interval '1 minute', 5, 0.01 / n, $3::jsonb, $2::timestamptz - interval '20 days'
     FROM generate_series((SELECT count(*) FROM channels) + 1, $1) AS n
+"""
+AUDITS = """
+    INSERT INTO channel_audits (channel_id, pts, next_at)
+    SELECT id, 1000, $1::timestamptz + interval '6 hours' FROM channels ON CONFLICT DO NOTHING
+"""
+ACCOUNTS = """
+    INSERT INTO telegram_accounts (tenant_id, telegram_user_id, name, session)
+    SELECT t.id, n, 'Reader ' || n, 'sealed'::bytea FROM tenants t, generate_series(1, $1::int) AS n
+    WHERE t.name = 'system' ON CONFLICT DO NOTHING
 """
 POSTS = """
     INSERT INTO posts (id, channel_id, message_id, posted_at, text, content_hash)
@@ -97,6 +112,8 @@ class Clockwork:
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
         self._channels = Channels(engines.database)
+        self._audits = Audits(engines.database)
+        self._leases = AccountLeases(engines.database, "bench", ttl=LEASE_SECONDS, is_gone=lambda _: False)
         self._gauges = Gauges(self._channels, engines.redis, clock=lambda: NOW)
         CHANNEL_LABELS.limit = 500  # METRICS_MAX_CHANNELS
         statistics = Statistics(
@@ -137,6 +154,8 @@ class Clockwork:
             "tick": (TICK_SECONDS, self._tick),
             "gauges": (gauges, self._gauges.look),
             "work that is due": (VISITS_IDLE, self._lease),
+            "audits": (AUDITS_IDLE, self._plan_audits),
+            "accounts": (LEASE_SECONDS / BEATS, self._leases.beat),
             "holes": (rest_after(0), partial(self._channels.with_holes, limit=50)),
             "health": (SCRAPE_SECONDS, self._scheduler.report_parser),
             "metrics": (SCRAPE_SECONDS, self._scrape),
@@ -154,6 +173,12 @@ class Clockwork:
             took = (time.monotonic() - began) / TICKS
             found[name] = 100.0 * used / TICKS / (rest_after(took) if name == "holes" else every)
         return found
+
+    async def _plan_audits(self) -> None:
+        """A look for a turn, and for the gauge of what waits."""
+        if await self._audits.take(NOW, HOLD) is not None:
+            raise RuntimeError("an audit was due")
+        await self._audits.waiting()
 
     async def _lease(self) -> None:
         await self._channels.lease("bench", limit=4, now=NOW, ttl=timedelta(minutes=5))
@@ -184,11 +209,17 @@ async def _measure() -> list[Figure]:
         for count in HISTORIES:
             await _fill(engines, POSTS, count, SIZES[-1], NOW)
             by_history[count] = await clockwork.cost()
-        shares = {SIZES[-1]: await clockwork.shares()}
+        shares = {SIZES[-1]: await _shares(engines, clockwork, SIZES[-1])}
         await _fill(engines, CHANNELS, MANY, NOW, rhythm)
-        shares[MANY] = await clockwork.shares()
+        shares[MANY] = await _shares(engines, clockwork, MANY)
     _write_table(by_channels, by_history, shares)
     return [*_figures(by_channels, by_history), *_share_figures(shares)]
+
+
+async def _shares(engines: Engines, clockwork: Clockwork, channels: int) -> dict[str, float]:
+    await _fill(engines, ACCOUNTS, channels // PER_ACCOUNT)
+    await _fill(engines, AUDITS, NOW)
+    return await clockwork.shares()
 
 
 def _rhythm() -> str:
