@@ -49,6 +49,7 @@ async def test_a_little_chaos(begin: Begin, make_plan: Fixture, live: Fixture, e
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(3600)  # it takes ten minutes; a busy machine is slow, not red
 @pytest.mark.parametrize("ids", list(Ids))
 async def test_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture, ids: Ids) -> None:
     """200 channels with 500 posts each that go on posting, two ingest processes, at least 30 kills."""

@@ -84,7 +84,7 @@ async def test_a_little_chaos_in_the_pipeline(begin_pipeline: Begin) -> None:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)  # it takes ten minutes; a busy machine is slow, not red
 async def test_chaos_in_the_pipeline(begin_pipeline: Begin) -> None:
     """40 channels, two thousand posts and more, two workers, at least 20 kills."""
     scale = float(os.environ.get("CHAOS_SCALE", "1"))
