@@ -34,6 +34,7 @@ class Slot:
     command: str
     environment: Mapping[str, str]
     folder: Path
+    ready_seconds: float = READY_SECONDS
     starts: int = 0
     process: asyncio.subprocess.Process | None = None
     lines: Counter[str] = field(default_factory=Counter)  # warnings and errors by their name
@@ -48,7 +49,7 @@ class Slot:
     async def start(self) -> None:
         """Return when it says that it is ready."""
         self._keeping = asyncio.ensure_future(self._keep())
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + self.ready_seconds
         while not self.address:
             if time.monotonic() > deadline or self._keeping.done() or self.starts > 1:
                 raise RuntimeError(f"tga {self.command} did not get ready:\n{self.log.read_text()[-2000:]}")

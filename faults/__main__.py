@@ -12,7 +12,7 @@ from pathlib import Path
 
 from faults.catalogue import ALL
 from faults.catalogue.clocks import FAULTS as CLOCKS
-from faults.catalogue.clocks import LIBRARY
+from faults.hurry import LIBRARY, hurry
 from faults.installation import LAYOUTS, Size
 from faults.lanes import Run, run_lanes
 from faults.report import save, shown
@@ -28,6 +28,8 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--slack", type=float, default=1.0, help="times that noticing may take longer, on a busy machine"
     )
+    parser.add_argument("--hurry", type=float, default=1.0, help="times that the clock runs faster: a quiet day")
+    parser.add_argument("--posts", type=float, default=0.2, help="that are posted in a second")
     parser.add_argument("--quick", action="store_true", help="only the few that are tests of `make test`")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     parser.add_argument("--write", action="store_true", help="write docs/faults.md")
@@ -37,9 +39,12 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 async def main(argv: Sequence[str]) -> int:
     said = arguments(argv)
+    if said.hurry > 1:
+        hurry(said.hurry, argv)
     exact = re.compile(rf"(?:{said.pattern})(?!\d)", re.IGNORECASE)
     chosen = [fault for fault in ALL if exact.search(f"{fault.mark} {fault.name}")]
     chosen = [fault for fault in chosen if fault.quick or not said.quick]
+    chosen = [fault for fault in chosen if fault.hurried == (said.hurry > 1)]
     chosen = [fault for fault in chosen if said.layout in {None, fault.layout}]
     if not LIBRARY.exists():
         print("Without libfaketime (`make faketime`) the faults of clocks are left out.")
@@ -51,7 +56,7 @@ async def main(argv: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         if me is not None:
             asyncio.get_running_loop().add_signal_handler(number, me.cancel)
-    size = Size(channels=said.channels, recovery=said.recovery, slack=said.slack)
+    size = Size(channels=said.channels, a_second=said.posts, recovery=said.recovery, slack=said.slack, hurry=said.hurry)
     run = Run(size, keep=save) if said.write else Run(size)
     try:
         await run_lanes(run, chosen, lanes=said.lanes, where=said.where)

@@ -21,9 +21,10 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bench.load_roles import Slot, environment
+from bench.load_roles import READY_SECONDS, Slot, environment
 from faults import s3
 from faults.gate import Gate
+from faults.hurry import clock_of_children
 from faults.models import SIZE, ModelServer, model_server
 from faults.s3 import object_store
 from faults.telegram import MANY, Telegram, simulated
@@ -75,6 +76,7 @@ class Size:
     slack: float = 1.0  # by which a busy machine may notice later
     recovery: float = 600.0  # seconds that it has to be well again after a fault
     settings: tuple[tuple[str, str], ...] = ()  # besides the defaults
+    hurry: float = 1.0  # times that the clock runs faster; starting takes the machine as long as ever
 
     @property
     def accounts(self) -> int:
@@ -83,7 +85,7 @@ class Size:
     @property
     def ready_seconds(self) -> float:
         """For the first visits: an account reads a page a second."""
-        return 240.0 + 2.0 * self.channels / self.accounts
+        return self.hurry * 240.0 + 2.0 * self.channels / self.accounts
 
 
 @dataclass
@@ -273,6 +275,7 @@ async def stop_roles(slots: Sequence[Slot]) -> None:
 
 
 async def _start(size: Size, layout: Layout, folder: Path, stack: AsyncExitStack) -> Installation:
+    clock = clock_of_children()
     home = DataFolder(folder / "engines")
     home.open()
     stack.callback(home.close)
@@ -284,7 +287,7 @@ async def _start(size: Size, layout: Layout, folder: Path, stack: AsyncExitStack
     stack.push_async_callback(redis.aclose)
     telegram = await stack.enter_async_context(simulated(size.channels, size.accounts, size.a_second))
     models, gate = await stack.enter_async_context(model_server())
-    settings = _settings(folder, engines.postgres.url, engines.valkey.url, telegram, gate) | dict(size.settings)
+    settings = _settings(folder, engines.postgres.url, engines.valkey.url, telegram, gate) | dict(size.settings) | clock
     file_gate = await stack.enter_async_context(object_store()) if layout == "s3" else None
     settings |= s3.settings(file_gate) if file_gate else {}
     (folder / "data").mkdir()
@@ -300,12 +303,14 @@ async def _start(size: Size, layout: Layout, folder: Path, stack: AsyncExitStack
         model_gate=gate,
         file_gate=file_gate,
         environment=settings,
-        slots=[Slot(role, role, settings, folder) for role in LAYOUTS[layout]],
+        slots=[
+            Slot(role, role, settings, folder, ready_seconds=READY_SECONDS * size.hurry) for role in LAYOUTS[layout]
+        ],
         accounts=await _prepare(database, telegram),
         http=await stack.enter_async_context(
             httpx.AsyncClient(
                 trust_env=False,
-                timeout=ANSWER_SECONDS,
+                timeout=ANSWER_SECONDS * size.hurry,
                 limits=httpx.Limits(max_keepalive_connections=0),  # as who looks seldom: each time anew
                 headers={"Authorization": f"Bearer {await _key(database)}"},  # the API tells only admins
             )

@@ -70,6 +70,8 @@ class Fault:
     mark: str = ""
     layout: Layout = "one"
     lasts: float = 20.0  # seconds at least, noticed or not
+    every: float = 1.0  # seconds between two looks
+    hurried: bool = False  # only under a clock that runs faster
     indexes: bool = False  # whether the indexes themselves are compared afterwards
     notice: Notice | None = None  # in place of a sentence on the health page
     proof: Notice | None = None  # afterwards: what is wrong in spite of all
@@ -212,7 +214,9 @@ async def _notice(lane: Installation, outcome: Outcome) -> None:
     while (passed := monotonic() - began) < patience:
         if (outcome.noticed is None or fault.notice is None) and (sentence := await said(lane, fault)):
             outcome.noticed = outcome.noticed or monotonic() - began
+            if fault.scope is Scope.QUIET and sentence != outcome.said:
+                print(f"after {passed / 60:.0f} min: {sentence}", flush=True)
             outcome.said = sentence.replace(str(lane.folder), "…")  # what it says in the end is most to the point
         if outcome.noticed is not None and passed >= fault.lasts:
             return
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(fault.every)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from bench.load_roles import Slot
+from faults.hurry import LIBRARY
 from faults.installation import Installation
 from faults.trial import Break, Fault, Scope
 
-LIBRARY = Path(__file__).parents[2] / ".venv" / "faketime" / "libfaketime.so.1"
 SETTLED = 20.0  # seconds after a start, and after the clock is right again
 
 
