@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import SourceError
-from telegram_assistant.ingest.budget import PATIENCE, SHORT_FLOOD, Budget, working_at
+from telegram_assistant.ingest.account_in_use import PATIENCE, SHORT_FLOOD, Budget, working_at
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.sealed import Sealer

@@ -19,10 +19,7 @@ from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import ChannelInfo, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
-from telegram_assistant.ingest.directory import Directory
-from telegram_assistant.ingest.reader import ChannelReader, Search, watched_each
-from telegram_assistant.ingest.roster import Roster
-from telegram_assistant.ingest.seats import (
+from telegram_assistant.ingest.account_in_use import (
     READING,
     RESOLVING,
     REST_SECONDS,
@@ -31,6 +28,9 @@ from telegram_assistant.ingest.seats import (
     Opener,
     is_stale_hash,
 )
+from telegram_assistant.ingest.reader import ChannelReader, Search, watched_each
+from telegram_assistant.ingest.requests import Directory
+from telegram_assistant.ingest.roster import Roster
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels

@@ -24,8 +24,8 @@ from telegram_assistant.domain.ledger import LedgerState, next_ids, stride
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import PAGE_LIMIT, ReadElsewhere, Source, SourceError
 from telegram_assistant.errors import Skip
-from telegram_assistant.ingest.by_ids import Memory, look_at
 from telegram_assistant.ingest.origins import Readers
+from telegram_assistant.ingest.pages import Memory, look_at
 from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import AUDIT_DISAGREEMENTS, AUDIT_WAITING, AUDITED_IDS

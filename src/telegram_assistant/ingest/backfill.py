@@ -18,10 +18,9 @@ from telegram_assistant.domain.ledger import Coverage, Span
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import PAGE_LIMIT, Source, SourceError
 from telegram_assistant.errors import AssistantError, Skip
-from telegram_assistant.ingest.by_ids import Memory, look_at, remembered
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.origins import Readers
-from telegram_assistant.ingest.pages import between_albums, read_on
+from telegram_assistant.ingest.pages import Memory, between_albums, look_at, read_on, remembered
 from telegram_assistant.ingest.parser import LOW_WATERMARK_TTL
 from telegram_assistant.ingest.saver import Saved, Saver
 from telegram_assistant.log import get_logger

@@ -18,9 +18,8 @@ from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import Name, Source, SourceError
 from telegram_assistant.domain.statistics import arrivals, intervals
 from telegram_assistant.domain.thresholds import overlap
-from telegram_assistant.ingest.by_ids import Memory, look_at
 from telegram_assistant.ingest.catching_up import CatchingUp, CaughtUp
-from telegram_assistant.ingest.pages import Stretch, between_albums, read_on
+from telegram_assistant.ingest.pages import Memory, Stretch, between_albums, look_at, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.log import get_logger

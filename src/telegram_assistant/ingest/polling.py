@@ -33,7 +33,7 @@ from telegram_assistant.domain.polling import (
 )
 from telegram_assistant.domain.rhythm import Rhythm
 from telegram_assistant.domain.thresholds import zone_of
-from telegram_assistant.ingest.seats import READING
+from telegram_assistant.ingest.account_in_use import READING
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import POLLING_LOOKS, POLLING_PRICE
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts

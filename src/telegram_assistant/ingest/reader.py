@@ -11,8 +11,7 @@ from typing import Protocol, TypeVar
 from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.source import PAGE_LIMIT, Changes, ChannelInfo, Page, Peer, Source, SourceError
-from telegram_assistant.ingest.budget import working_at
-from telegram_assistant.ingest.seats import Connection
+from telegram_assistant.ingest.account_in_use import Connection, working_at
 from telegram_assistant.stores.postgres.channels import Channel
 
 T = TypeVar("T")

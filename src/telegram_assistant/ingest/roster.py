@@ -16,9 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ReadElsewhere, SourceError, unforeseen
 from telegram_assistant.errors import Fatal
-from telegram_assistant.ingest.budget import Budget
+from telegram_assistant.ingest.account_in_use import AccountInUse, Budget, Connection, Opener, verdict
 from telegram_assistant.ingest.lock import shown
-from telegram_assistant.ingest.seats import AccountInUse, Connection, Opener, verdict
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ACCOUNTS, ACCOUNTS_HELD
 from telegram_assistant.stores.postgres.accounts import (

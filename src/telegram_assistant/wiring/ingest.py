@@ -17,20 +17,19 @@ from telegram_assistant.config import Settings, TelegramServer
 from telegram_assistant.domain.modes import ModeOverride
 from telegram_assistant.errors import Fatal
 from telegram_assistant.freshness import Freshness
+from telegram_assistant.ingest.account_in_use import Budget
 from telegram_assistant.ingest.accounts import AccountPool
 from telegram_assistant.ingest.audit import AuditDesk, Auditor
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill, HoleFiller
-from telegram_assistant.ingest.budget import Budget
-from telegram_assistant.ingest.by_ids import Memory
 from telegram_assistant.ingest.catching_up import CatchingUp
-from telegram_assistant.ingest.clock import ClockWatch
 from telegram_assistant.ingest.comments import CommentReader
 from telegram_assistant.ingest.gauges import Gauges, OddRows
-from telegram_assistant.ingest.heartbeat import Heartbeat
+from telegram_assistant.ingest.heartbeat import ClockWatch, Heartbeat
 from telegram_assistant.ingest.live import LiveReaders
 from telegram_assistant.ingest.lock import is_gone, new_identity
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor, MediaUpkeep
 from telegram_assistant.ingest.origins import Origins
+from telegram_assistant.ingest.pages import Memory
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.polling import Capacity, Polling, polling_rules, unlimited
 from telegram_assistant.ingest.relay import Relay

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.ingest import clock as clock_module
+from telegram_assistant.ingest import heartbeat
 from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
 
 pytestmark = pytest.mark.e2e
@@ -21,7 +21,7 @@ Capture = Any
 async def test_n2_a_clock_a_day_ahead_for_a_moment_costs_no_day(
     town: Town, store: Store, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock_module, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(heartbeat, "COMPARE_SECONDS", 0.2)
     ahead = timedelta(0)
     news = town.open("daily_news", 3)
     await store.watch(news)

@@ -17,7 +17,7 @@ Capture = Any
 async def test_a_new_name_is_noticed_and_the_old_one_is_free_again(
     town: Town, store: Store, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("telegram_assistant.ingest.directory.FOUND_SECONDS", 0.1)  # names do not move within minutes
+    monkeypatch.setattr("telegram_assistant.ingest.requests.FOUND_SECONDS", 0.1)  # names do not move within minutes
     news = town.open("daily_news", 3)
     await store.watch(news)
     await capture.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -223,22 +223,27 @@ async def test_files_of_a_removed_channel_are_left_out(desk: Desk, make_photo: M
     assert (row.status, row.reason) == ("skipped", "the channel is not watched any more")
 
 
+class OddChannel(TelegramChannel):
+    """A channel of which one message brings a mistake to light."""
+
+    odd = 0
+
+    async def download(self, message_id: int, media: Media) -> AsyncGenerator[bytes, None]:
+        if message_id == self.odd:
+            raise ValueError("a mistake of ours")
+        async for piece in super().download(message_id, media):
+            yield piece
+
+
 class Odd:
-    """The real account, with a mistake that one message brings to light."""
+    """The real account, which reads such channels."""
 
     def __init__(self, account: TelegramAccount, message_id: int) -> None:
         self._account, self._message_id = account, message_id
 
     def channel(self, peer: Peer) -> TelegramChannel:
-        channel = self._account.channel(peer)
-        download = channel.download
-
-        def odd_download(message_id: int, media: Media) -> AsyncIterator[bytes]:
-            if message_id == self._message_id:
-                raise ValueError("a mistake of ours")
-            return download(message_id, media)
-
-        channel.download = odd_download  # type: ignore[method-assign, assignment]
+        channel = OddChannel(self._account, peer)
+        channel.odd = self._message_id
         return channel
 
 

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telethon import TelegramClient
 
 from telegram_assistant.config import TelegramServer
+from telegram_assistant.ingest.account_in_use import Budget
 from telegram_assistant.ingest.accounts import AccountPool
-from telegram_assistant.ingest.budget import Budget
 from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.accounts import Account, AccountLeases, TelegramAccounts

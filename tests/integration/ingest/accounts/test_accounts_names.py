@@ -11,7 +11,7 @@ from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import SourceError
 from telegram_assistant.ingest.accounts import SYSTEM
-from telegram_assistant.ingest.directory import MISSING_SECONDS
+from telegram_assistant.ingest.requests import MISSING_SECONDS
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel
 
