@@ -36,7 +36,7 @@ PAUSE = 5.0  # seconds between two looks
 AT_ONCE = 100
 OLDEST = timedelta(days=1)  # what is older is no news any more, and stands on the page
 PER_HOUR = 30  # alerts to one person; then they are told where the others are
-NO_HOSTS = UUID(int=0)
+FIRST_ID = UUID(int=0)
 LONGEST_TEXT = 1_000
 
 log = get_logger(__name__)
@@ -47,9 +47,9 @@ class Position(msgspec.Struct, frozen=True):
 
     found_at: datetime
     noticed_at: datetime
-    post_id: UUID = NO_HOSTS
-    search_id: UUID = NO_HOSTS
-    notice_id: UUID = NO_HOSTS
+    post_id: UUID = FIRST_ID
+    search_id: UUID = FIRST_ID
+    notice_id: UUID = FIRST_ID
 
 
 @dataclass(frozen=True)

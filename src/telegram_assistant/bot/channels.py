@@ -33,8 +33,8 @@ def routes() -> Router:
     router.message.register(add_channel, Command("add_channel"))
     router.message.register(my_channels, Command("my_channels"))
     router.message.register(forwarded, F.forward_origin)
-    router.callback_query.register(pressed_add, Go.filter(F.to == "add"))
-    router.callback_query.register(pressed_channels, Go.filter(F.to == "channels"))
+    router.callback_query.register(add_channel, Go.filter(F.to == "add"))
+    router.callback_query.register(my_channels, Go.filter(F.to == "channels"))
     router.callback_query.register(turn_page, Channels.filter())
     router.callback_query.register(take_back, Wish.filter())
     router.callback_query.register(pressed_watch, Watch.filter())
@@ -53,24 +53,15 @@ def _desk(talk: Talk) -> ChannelActions:
     return ChannelActions(talk.services, talk.caller)
 
 
-async def add_channel(_: Message, command: CommandObject, talk: Talk) -> None:
-    if command.args:
+async def add_channel(_: Message | CallbackQuery, talk: Talk, command: CommandObject | None = None) -> None:
+    if command and command.args:
         await add(talk, command.args)
     else:
-        await _ask_for_channel(talk)
-
-
-async def pressed_add(_: CallbackQuery, talk: Talk) -> None:
-    await _ask_for_channel(talk)
+        await talk.ask_for(Expected.CHANNEL)
 
 
 async def pressed_watch(_: CallbackQuery, callback_data: Watch, talk: Talk) -> None:
     await add(talk, f"@{callback_data.name}")
-
-
-async def _ask_for_channel(talk: Talk) -> None:
-    await talk.expect(Expected.CHANNEL)
-    await talk.answer(talk.say("give_channel"))
 
 
 async def add(talk: Talk, reference: str) -> None:
@@ -126,11 +117,7 @@ async def take_back(_: CallbackQuery, callback_data: Wish, talk: Talk) -> str:
     return talk.say.plain("taken_back")
 
 
-async def my_channels(_: Message, talk: Talk) -> None:
-    await _list(talk, 0)
-
-
-async def pressed_channels(_: CallbackQuery, talk: Talk) -> None:
+async def my_channels(_: Message | CallbackQuery, talk: Talk) -> None:
     await _list(talk, 0)
 
 

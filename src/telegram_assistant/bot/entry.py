@@ -50,9 +50,9 @@ def routes() -> Router:
     router.message.register(login, Command("login"))
     router.message.register(subscription, Command("subscription"))
     router.message.register(feedback, Command("feedback"))
-    router.callback_query.register(pressed_menu, Go.filter(F.to == "menu"))
+    router.callback_query.register(menu, Go.filter(F.to == "menu"))
     router.callback_query.register(pressed_language, Go.filter(F.to == "language"))
-    router.callback_query.register(pressed_subscription, Go.filter(F.to == "subscription"))
+    router.callback_query.register(subscription, Go.filter(F.to == "subscription"))
     router.callback_query.register(unlink_sure, Go.filter(F.to == "unlink"))
     router.callback_query.register(unlink, Go.filter(F.to == "unlink_yes"))
     return router
@@ -69,11 +69,7 @@ async def show_help(_: Message, talk: Talk) -> None:
     await talk.answer(talk.say("help", bot=bot or "…", commands=listed))
 
 
-async def menu(_: Message, talk: Talk) -> None:
-    await welcome(talk, talk.say("menu"))
-
-
-async def pressed_menu(_: CallbackQuery, talk: Talk) -> None:
+async def menu(_: Message | CallbackQuery, talk: Talk) -> None:
     await welcome(talk, talk.say("menu"))
 
 
@@ -93,19 +89,10 @@ async def pressed_language(_: CallbackQuery, talk: Talk) -> str:
     return say.plain("language_chosen")
 
 
-async def subscription(_: Message, talk: Talk) -> None:
-    await _subscription(talk)
-
-
-async def pressed_subscription(_: CallbackQuery, talk: Talk) -> None:
-    await _subscription(talk)
-
-
-async def _subscription(talk: Talk) -> None:
+async def subscription(_: Message | CallbackQuery, talk: Talk) -> None:
     caller, say = talk.caller, talk.say
     saved = await SavedSearches(talk.services.database).of_user(caller.tenant_id, caller.user_id)
     summary = await WatchedChannels(talk.services.database).summary(caller.tenant_id)
-    digests = await talk.desk.digests.digests.of_user(caller.tenant_id, caller.user_id)
     text = say(
         "account",
         name=caller.name,
@@ -114,7 +101,7 @@ async def _subscription(talk: Talk) -> None:
         channels=summary.channels,
         searches=len(saved),
         unread=sum(one.unread for one in saved),
-        digests=len(digests),
+        digests=len(await talk.digests.all()),
     )
     await talk.show(
         text,
@@ -147,8 +134,7 @@ async def feedback(_: Message, command: CommandObject, talk: Talk) -> None:
     if command.args:
         await take_feedback(talk, command.args)
     else:
-        await talk.expect(Expected.FEEDBACK)
-        await talk.answer(talk.say("give_feedback"))
+        await talk.ask_for(Expected.FEEDBACK)
 
 
 async def take_feedback(talk: Talk, text: str) -> None:

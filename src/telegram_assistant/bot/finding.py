@@ -48,9 +48,9 @@ def routes() -> Router:
     router.message.register(search, Command("search"))
     router.message.register(ask, Command("ask"))
     router.message.register(recommend, Command("recommend"))
-    router.callback_query.register(pressed_search, Go.filter(F.to == "search"))
-    router.callback_query.register(pressed_ask, Go.filter(F.to == "ask"))
-    router.callback_query.register(pressed_recommend, Go.filter(F.to == "recommend"))
+    router.callback_query.register(search, Go.filter(F.to == "search"))
+    router.callback_query.register(ask, Go.filter(F.to == "ask"))
+    router.callback_query.register(recommend, Go.filter(F.to == "recommend"))
     router.callback_query.register(turn_page, Page.filter())
     router.callback_query.register(turn_order, Order.filter())
     router.callback_query.register(keep, Keep.filter())
@@ -58,31 +58,18 @@ def routes() -> Router:
     return router
 
 
-async def search(_: Message, command: CommandObject, talk: Talk) -> None:
-    if command.args:
+async def search(_: Message | CallbackQuery, talk: Talk, command: CommandObject | None = None) -> None:
+    if command and command.args:
         await begin_search(talk, command.args)
     else:
-        await _ask_for(talk, Expected.QUERY, "give_query")
+        await talk.ask_for(Expected.QUERY)
 
 
-async def pressed_search(_: CallbackQuery, talk: Talk) -> None:
-    await _ask_for(talk, Expected.QUERY, "give_query")
-
-
-async def ask(_: Message, command: CommandObject, talk: Talk) -> None:
-    if command.args:
+async def ask(_: Message | CallbackQuery, talk: Talk, command: CommandObject | None = None) -> None:
+    if command and command.args:
         await answer_question(talk, command.args)
     else:
-        await _ask_for(talk, Expected.QUESTION, "give_question")
-
-
-async def pressed_ask(_: CallbackQuery, talk: Talk) -> None:
-    await _ask_for(talk, Expected.QUESTION, "give_question")
-
-
-async def _ask_for(talk: Talk, what: Expected, text: str) -> None:
-    await talk.expect(what)
-    await talk.answer(talk.say(text))
+        await talk.ask_for(Expected.QUESTION)
 
 
 async def answer_question(talk: Talk, question: str) -> None:
@@ -191,15 +178,7 @@ def _article(hit: Hit, say: Say) -> InlineQueryResultArticle:
     )
 
 
-async def recommend(_: Message, talk: Talk) -> None:
-    await _recommend(talk)
-
-
-async def pressed_recommend(_: CallbackQuery, talk: Talk) -> None:
-    await _recommend(talk)
-
-
-async def _recommend(talk: Talk) -> None:
+async def recommend(_: Message | CallbackQuery, talk: Talk) -> None:
     """Posts to read, and channels that those of the reader forward from, to be watched at a press."""
     say, caller = talk.say, talk.caller
     found = await talk.desk.advisor.recommend(caller.tenant_id, caller.user_id, limit=MOST_ADVICE)

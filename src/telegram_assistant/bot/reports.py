@@ -17,7 +17,7 @@ from telegram_assistant.bot.buttons import Digest as DigestButton
 from telegram_assistant.bot.buttons import Go, Mute, button, rows
 from telegram_assistant.bot.talk import Talk
 from telegram_assistant.bot.words import href, issue_text, lines, paragraphs, shortened
-from telegram_assistant.domain.digests import Digest, Language, Way, Wish, next_after
+from telegram_assistant.domain.digests import Digest, Language, Way, Wish
 from telegram_assistant.domain.trends import Kind
 from telegram_assistant.jobs.digests import ShownIssue
 from telegram_assistant.language.taxonomy import topic_title
@@ -39,10 +39,10 @@ def routes() -> Router:
     router.message.register(digest, Command("digest"))
     router.message.register(trends, Command("trends"))
     router.message.register(admin, Command("admin"))
-    router.callback_query.register(pressed_digest, Go.filter(F.to == "digest"))
+    router.callback_query.register(digest, Go.filter(F.to == "digest"))
     router.callback_query.register(begin_digest, Go.filter(F.to == "digest_begin"))
-    router.callback_query.register(pressed_trends, Go.filter(F.to == "trends"))
-    router.callback_query.register(pressed_admin, Go.filter(F.to == "admin"))
+    router.callback_query.register(trends, Go.filter(F.to == "trends"))
+    router.callback_query.register(admin, Go.filter(F.to == "admin"))
     router.callback_query.register(show_issue, DigestButton.filter(F.do == "show"))
     router.callback_query.register(preview, DigestButton.filter(F.do == "now"))
     router.callback_query.register(switch_digest, DigestButton.filter(F.do.in_({"on", "off"})))
@@ -50,17 +50,8 @@ def routes() -> Router:
     return router
 
 
-async def digest(_: Message, talk: Talk) -> None:
-    await _digests(talk)
-
-
-async def pressed_digest(_: CallbackQuery, talk: Talk) -> None:
-    await _digests(talk)
-
-
-async def _digests(talk: Talk) -> None:
-    shelf, say = talk.desk.digests, talk.say
-    found = await shelf.digests.of_user(talk.caller.tenant_id, talk.caller.user_id)
+async def digest(_: Message | CallbackQuery, talk: Talk) -> None:
+    say, found = talk.say, await talk.digests.all()
     if not found:
         await talk.show(say("no_digest"), rows([button(say.plain("digest_begin"), Go(to="digest_begin"))]))
     elif len(found) == 1:
@@ -70,15 +61,15 @@ async def _digests(talk: Talk) -> None:
         await talk.show(say("digest_choose"), rows(*named))
 
 
-async def begin_digest(_: CallbackQuery, talk: Talk) -> None:
+async def begin_digest(pressed: CallbackQuery, talk: Talk) -> None:
     """The default of SPEC 8: every day at 12:00 in Moscow, ten stories."""
-    shelf, say, caller = talk.desk.digests, talk.say, talk.caller
-    if await shelf.digests.of_user(caller.tenant_id, caller.user_id):
-        await _digests(talk)  # the button was pressed twice
+    say = talk.say
+    if await talk.digests.all():
+        await digest(pressed, talk)  # the button was pressed twice
         return
     wish = Wish(name=say.plain("digest_name"), language=Language(say.language), ways=(Way.WEB, Way.BOT))
-    due = next_after(wish.schedule, talk.services.clock())
-    await shelf.digests.add(caller.tenant_id, caller.user_id, wish, next_at=due)
+    made = await talk.digests.add(wish)
+    due = made.next_at or talk.services.clock()
     await talk.show(say("digest_begun", when=say.when(due, ZoneInfo(wish.schedule.zone))))
 
 
@@ -92,8 +83,8 @@ async def show_issue(_: CallbackQuery, callback_data: DigestButton, talk: Talk) 
 
 async def _issue(talk: Talk, found: Digest, back: int) -> None:
     """`back`: how many issues before the newest."""
-    shelf, say, tenant = talk.desk.digests, talk.say, talk.caller.tenant_id
-    issues = await shelf.issues.page(tenant, found.id, limit=back + 2)
+    digests, say = talk.digests, talk.say
+    issues = await digests.issues.page(found.tenant_id, found.id, limit=back + 2)
     if not issues:
         await talk.show(_no_issue(talk, found), rows([_now(talk, found)], [_switch(talk, found)]))
         return
@@ -103,7 +94,7 @@ async def _issue(talk: Talk, found: Digest, back: int) -> None:
     newer = DigestButton(do="show", id=found.id, at=at - 1)
     turns = [button(say.plain("digest_older"), older)] if len(issues) > at + 1 else []
     turns += [button(say.plain("digest_newer"), newer)] if at else []
-    html = issue_text(found.wish, issue.since, issue.until, await shelf.desk.show(issue), say)
+    html = issue_text(found.wish, issue.since, issue.until, await digests.maker.show(issue), say)
     await talk.show(html, rows(turns, [_now(talk, found)], [_switch(talk, found)]))
 
 
@@ -124,8 +115,8 @@ async def preview(_: CallbackQuery, callback_data: DigestButton, talk: Talk) -> 
     wait = await talk.services.access.allow(f"bot:preview:{caller.user_id}", limit=PREVIEWS_PER_HOUR, per=3600)
     if wait > 0:
         return talk.say.plain("slow_down", n=ceil(wait))
-    desk = talk.desk.digests.desk
-    since, until, content = await desk.preview(caller.tenant_id, caller.user_id, found.wish, digest_id=found.id)
+    maker = talk.digests.maker
+    since, until, content = await maker.preview(caller.tenant_id, caller.user_id, found.wish, digest_id=found.id)
     await talk.answer(issue_text(found.wish, since, until, ShownIssue(content=content), talk.say))
     return None
 
@@ -138,8 +129,7 @@ async def switch_digest(_: CallbackQuery, callback_data: DigestButton, talk: Tal
     wanted = callback_data.do == "on"
     ways = {*found.wish.ways, Way.BOT} if wanted else {*found.wish.ways} - {Way.BOT}
     wish = replace(found.wish, ways=tuple(way for way in Way if way in ways), enabled=found.wish.enabled or wanted)
-    due = found.due_after(wish, talk.services.clock())
-    await talk.desk.digests.digests.change(found, wish, next_at=due)
+    await talk.digests.change(found, wish)
     return talk.say.plain("digest_on_done" if wanted else "digest_off_done")
 
 
@@ -150,22 +140,14 @@ def _switch(talk: Talk, found: Digest) -> InlineKeyboardButton:
 
 
 async def _mine(talk: Talk, digest_id: UUID) -> Digest | None:
-    return await talk.desk.digests.digests.get(talk.caller.tenant_id, talk.caller.user_id, digest_id)
+    return await talk.digests.digests.get(talk.caller.tenant_id, talk.caller.user_id, digest_id)
 
 
 def _now(talk: Talk, found: Digest) -> InlineKeyboardButton:
     return button(talk.say.plain("digest_now"), DigestButton(do="now", id=found.id))
 
 
-async def trends(_: Message, talk: Talk) -> None:
-    await _trends(talk)
-
-
-async def pressed_trends(_: CallbackQuery, talk: Talk) -> None:
-    await _trends(talk)
-
-
-async def _trends(talk: Talk) -> None:
+async def trends(_: Message | CallbackQuery, talk: Talk) -> None:
     """Of the last days, the newest first; each with who told it first."""
     say, services = talk.say, talk.services
     now = services.clock()
@@ -192,15 +174,7 @@ def _trend(found: FoundTrend, talk: Talk) -> Markup:
     return lines(told, say("trend_first", post=href(first.url, first.channel_title), when=say.when(first.posted_at)))
 
 
-async def admin(_: Message, talk: Talk) -> None:
-    await _admin(talk)
-
-
-async def pressed_admin(_: CallbackQuery, talk: Talk) -> None:
-    await _admin(talk)
-
-
-async def _admin(talk: Talk) -> None:
+async def admin(_: Message | CallbackQuery, talk: Talk) -> None:
     say, tenant = talk.say, talk.caller.tenant_id
     if not talk.caller.is_admin:
         await talk.answer(say("admins_only"))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
-from uuid import UUID
 
 from aiogram.types import InlineKeyboardMarkup
 from markupsafe import Markup
@@ -15,54 +12,14 @@ from telegram_assistant.bot.buttons import Go, button, rows
 from telegram_assistant.bot.messenger import Messenger
 from telegram_assistant.bot.words import Say
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.domain.digests import Content, Digest, Issue, Wish
-from telegram_assistant.jobs.digests import ShownIssue
 from telegram_assistant.jobs.interests import Advisor
 from telegram_assistant.services.bot_link import Codes
 from telegram_assistant.services.bot_state import Expected, Memory
+from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
 
 MENU = (("search", "ask"), ("digest", "trends"), ("channels", "add"), ("recommend", "subscription"))
-
-
-class Digests(Protocol):
-    """What people asked for."""
-
-    async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[Digest]: ...
-
-    async def get(self, tenant_id: UUID, user_id: UUID, digest_id: UUID) -> Digest | None: ...
-
-    async def add(self, tenant_id: UUID, user_id: UUID, wish: Wish, *, next_at: datetime) -> UUID: ...
-
-    async def change(self, digest: Digest, wish: Wish, *, next_at: datetime) -> None: ...
-
-
-class Issues(Protocol):
-    """What was made of it, the newest first."""
-
-    async def page(
-        self, tenant_id: UUID, digest_id: UUID, *, limit: int, before: datetime | None = None
-    ) -> list[Issue]: ...
-
-
-class Showing(Protocol):
-    """Issues with what became of their posts; and what one would say now."""
-
-    async def show(self, issue: Issue) -> ShownIssue: ...
-
-    async def preview(
-        self, tenant_id: UUID, user_id: UUID, wish: Wish, *, digest_id: UUID | None = None
-    ) -> tuple[datetime, datetime, Content]: ...
-
-
-@dataclass(frozen=True)
-class BotDigests:
-    """Everything about digests."""
-
-    digests: Digests
-    issues: Issues
-    desk: Showing
 
 
 @dataclass(frozen=True)
@@ -75,7 +32,6 @@ class BotContext:
     codes: Codes
     accounts: TelegramUsers
     delivery: Delivery
-    digests: BotDigests
     advisor: Advisor
 
 
@@ -93,6 +49,10 @@ class Talk:
     def services(self) -> Services:
         return self.desk.services
 
+    @property
+    def digests(self) -> DigestActions:
+        return DigestActions(self.services, self.caller)
+
     async def answer(self, html: str, keyboard: InlineKeyboardMarkup | None = None) -> None:
         await self.desk.messenger.send(self.chat_id, html, keyboard)
 
@@ -103,8 +63,10 @@ class Talk:
         else:
             await self.desk.messenger.edit(self.chat_id, self.pressed, html, keyboard)
 
-    async def expect(self, what: Expected) -> None:
+    async def ask_for(self, what: Expected) -> None:
+        """The next message will be the answer."""
         await self.desk.memory.expect(self.caller.user_id, what)
+        await self.answer(self.say(f"give_{what}"))
 
 
 async def welcome(talk: Talk, text: Markup) -> None:

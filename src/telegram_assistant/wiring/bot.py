@@ -13,7 +13,7 @@ from telegram_assistant.bot.alerts import BotAlerts, Delivery
 from telegram_assistant.bot.dialogue import Dialogue
 from telegram_assistant.bot.entry import COMMANDS
 from telegram_assistant.bot.messenger import Messenger, open_bot
-from telegram_assistant.bot.talk import BotContext, BotDigests
+from telegram_assistant.bot.talk import BotContext
 from telegram_assistant.bot.updates import ALLOWED, LOCK_TTL, Fetching, UpdateWorker, introduce
 from telegram_assistant.bot.words import Say
 from telegram_assistant.bus.supervisor import Task
@@ -26,7 +26,6 @@ from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.services.bot_link import Codes, webhook_secret
 from telegram_assistant.services.bot_state import Inbox, Memory
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.digests import DigestIssues, Digests
 from telegram_assistant.stores.postgres.telegram_users import TelegramAlerts, TelegramUsers
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.wiring.runtime import Runtime
@@ -98,11 +97,6 @@ def _desk(services: Services, delivery: Delivery) -> BotContext:
         codes=Codes(services.redis, services.clock),
         accounts=TelegramUsers(services.database),
         delivery=delivery,
-        digests=BotDigests(
-            Digests(services.database),
-            DigestIssues(services.database),
-            services.digests,
-        ),
         advisor=advisor,
     )
 

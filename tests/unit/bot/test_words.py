@@ -14,13 +14,13 @@ from telegram_assistant.bot.words import Say, marked, notes_lines, shortened
 from telegram_assistant.domain.query import Note, Trouble
 from telegram_assistant.domain.results import Snippet
 from telegram_assistant.i18n import LANGUAGES, load_texts
-from telegram_assistant.services.bot_state import language_of
+from telegram_assistant.services.bot_state import Expected, language_of
 
 pytestmark = pytest.mark.unit
 
 SOURCE = Path(bot.__file__).parent
 SAID = re.compile(r"""say(?:\.plain)?\(\s*f?["']([a-z_{}]+)["']""")
-MADE = {"cmd_", "button_", "role_", "note_", "corrected_", "notice_"}  # keys that are put together
+MADE = {"cmd_", "button_", "role_", "note_", "corrected_", "notice_", "give_"}  # keys that are put together
 
 
 def test_every_text_that_is_said_exists() -> None:
@@ -32,6 +32,7 @@ def test_every_text_that_is_said_exists() -> None:
     assert {key.partition("{")[0] for key in used - whole} <= MADE
     for trouble in Trouble:
         assert f"note_{trouble.name.lower()}" in known
+    assert {f"give_{one}" for one in Expected} <= known
 
 
 def test_values_are_escaped_and_markup_is_not() -> None:
