@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.storage import MEGABYTE
 from telegram_assistant.http.dependencies import COOKIE
-from telegram_assistant.services.alert_places import AlertSenders
+from telegram_assistant.services.alerts import AlertSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.storage import Storage, Usage
 from telegram_assistant.stores.sealed import Sealer

@@ -18,9 +18,8 @@ from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.datastructures import State
 
-from telegram_assistant.access.credentials import Passwords, digest, new_key, new_token
+from telegram_assistant.access.credentials import Passwords, Signer, digest, new_key, new_token
 from telegram_assistant.access.service import Access
-from telegram_assistant.access.signing import Signer
 from telegram_assistant.ai.providers import ModelsConfig, build_models
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data

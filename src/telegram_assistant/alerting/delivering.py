@@ -155,7 +155,7 @@ class Alerting:
         return True
 
 
-def secret_owner(channel_id: UUID) -> str:
+def place_secret_owner(channel_id: UUID) -> str:
     """Sealed for one place it opens for no other."""
     return f"alerts:{channel_id}"
 
@@ -163,7 +163,7 @@ def secret_owner(channel_id: UUID) -> str:
 def unsealed(sealer: Sealer, channel_id: UUID, sealed: bytes) -> Secret:
     """Raises Reject: it is no session that cannot be opened, and nothing to stop for."""
     try:
-        found: dict[str, str] = json.loads(sealer.unseal(sealed, owner=secret_owner(channel_id)))
+        found: dict[str, str] = json.loads(sealer.unseal(sealed, owner=place_secret_owner(channel_id)))
     except Fatal as exc:
         raise Reject(ANOTHER_KEY) from exc
     return found

@@ -13,7 +13,7 @@ from telegram_assistant.crawl.json_post import Answer, Poster
 from telegram_assistant.domain.alerting import Action, Message, Way
 from telegram_assistant.domain.retries import seconds_to_wait
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.search.webhooks import Webhooks, new_secret
+from telegram_assistant.search.alerts import Webhooks, new_secret
 
 ROUTING_KEY = re.compile(r"[0-9A-Za-z]{32}", re.ASCII)
 LONGEST_HEADER, LONGEST_SECTION = 150, 3_000  # Slack's limits

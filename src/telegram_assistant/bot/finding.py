@@ -32,8 +32,8 @@ from telegram_assistant.bot.words import (
 )
 from telegram_assistant.domain.query import LONGEST
 from telegram_assistant.domain.results import Hit, Results, Sort
+from telegram_assistant.services.alerts import SavedSearchActions
 from telegram_assistant.services.bot_state import MOST_PAGES, Expected, Turning
-from telegram_assistant.services.saved_searches import SavedSearchActions
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 
 PER_PAGE = 5

@@ -16,10 +16,9 @@ from telegram_assistant.domain.access import Caller, Via, owners_for
 from telegram_assistant.domain.alerting import AlertChannel
 from telegram_assistant.domain.saved_search import SavedSearch
 from telegram_assistant.search.graph import GraphWalk
-from telegram_assistant.services.alert_places import AlertPlaceActions
+from telegram_assistant.services.alerts import AlertPlaceActions, SavedSearchActions
 from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.problems import Problem, forbidden, not_found
-from telegram_assistant.services.saved_searches import SavedSearchActions
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.alerts import AlertChannels
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches

@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 
 import aiosmtplib
 
-from telegram_assistant.access.signing import Signer
+from telegram_assistant.access.credentials import Signer
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.digests import (
     Behind,

@@ -2,13 +2,18 @@
 
 The position in time is kept in the table; a little of what lies before is read again each time, because what began
 to be written earlier may be seen later. The key of the table keeps an alert from being told twice.
+A webhook gets one POST, signed, at public addresses only, never redirected.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
-from collections.abc import Sequence
+import secrets
+import ssl
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -16,10 +21,13 @@ from uuid import UUID
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.crawl.json_post import SECONDS, Poster
+from telegram_assistant.crawl.network import Resolver, ask_system
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.domain.saved_search import Parcel, SavedSearch
+from telegram_assistant.domain.urls import NO_HOSTS, Allowance, Url
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.language.documents import Candidate, Changed
@@ -27,7 +35,6 @@ from telegram_assistant.language.signatures import same_story
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import alerts_told
 from telegram_assistant.search.planning import Planner
-from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.postgres.saved_searches import OVERLAP, SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
@@ -219,3 +226,55 @@ def _same(one: Candidate, other: Candidate) -> bool:
     if one.album_id is not None and one.album_id == other.album_id:
         return True
     return abs(one.posted_at - other.posted_at) <= SAME_STORY and same_story(one, other)
+
+
+SIGNATURE = "X-TGA-Signature"
+LONGEST_URL = 2_000
+
+
+def new_secret() -> str:
+    return f"whsec_{secrets.token_urlsafe(32)}"
+
+
+def signature(secret: str, moment: datetime, body: bytes) -> str:
+    """`t=<seconds>,v1=<HMAC-SHA256 of "<seconds>.<body>">`: an old request cannot be sent again as a new one."""
+    seconds = str(int(moment.timestamp()))
+    signed = hmac.new(secret.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={seconds},v1={signed}"
+
+
+class Webhooks:
+    """Sends."""
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        clock: Callable[[], datetime],
+        allow: Allowance = NO_HOSTS,
+        resolve: Resolver = ask_system,
+        tls: ssl.SSLContext | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._clock = clock
+        self._poster = Poster(agent=agent, allow=allow, resolve=resolve, tls=tls, seconds=seconds)
+
+    def checked(self, text: str) -> str:
+        """The address as it will be asked. Raises Reject for one that never will be."""
+        return str(self._permitted(text))
+
+    async def send(self, url: str, secret: str, body: bytes) -> int:
+        """The status of the answer, always 2xx. Raises Retry; Reject where another try would be the same."""
+        here = self._permitted(url)
+        signed = {SIGNATURE: signature(secret, self._clock(), body)}
+        status = (await self._poster.post(here, body, signed, read=False)).status
+        if 300 <= status < 400:
+            raise Retry(f"{here.host} answered {status}: redirects are not followed")
+        if not 200 <= status < 300:
+            raise Retry(f"{here.host} answered {status}")
+        return status
+
+    def _permitted(self, text: str) -> Url:
+        if len(text) > LONGEST_URL:
+            raise Reject(f"the address is longer than {LONGEST_URL} characters")
+        return self._poster.permitted(text)

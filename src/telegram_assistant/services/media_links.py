@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 from uuid import UUID
 
-from telegram_assistant.access.signing import Signer
+from telegram_assistant.access.credentials import Signer
 from telegram_assistant.ai.vision.shrink import PICTURE
 from telegram_assistant.errors import Skip
 from telegram_assistant.processes.starting import our_module

@@ -9,8 +9,8 @@ from datetime import datetime
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.access.credentials import Signer
 from telegram_assistant.access.service import Access
-from telegram_assistant.access.signing import Signer
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.config import Settings
 from telegram_assistant.health import Health
@@ -18,10 +18,9 @@ from telegram_assistant.index.graph import Graph
 from telegram_assistant.jobs.digests import DigestMaker
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search
-from telegram_assistant.services.alert_places import AlertSenders
+from telegram_assistant.services.alerts import AlertSenders, WebhookSenders
 from telegram_assistant.services.live import LiveFeed
 from telegram_assistant.services.media_links import Thumbnails
-from telegram_assistant.services.saved_searches import WebhookSenders
 from telegram_assistant.stores.media import MediaStore
 
 

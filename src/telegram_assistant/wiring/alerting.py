@@ -19,7 +19,7 @@ from telegram_assistant.domain.urls import Allowance
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.names import ALERTING_LOCK
-from telegram_assistant.search.webhooks import Webhooks
+from telegram_assistant.search.alerts import Webhooks
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.alerts import AlertChannels, AlertDeliveries, Notices
 from telegram_assistant.stores.postgres.storage import Storage

@@ -6,8 +6,8 @@ import socket
 from dataclasses import replace
 from functools import partial
 
+from telegram_assistant.access.credentials import open_signer
 from telegram_assistant.access.service import Access
-from telegram_assistant.access.signing import open_signer
 from telegram_assistant.ai.providers import Models, build_models
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data
@@ -23,10 +23,9 @@ from telegram_assistant.jobs.storage import measure, report
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.planning import Meaning
-from telegram_assistant.services.alert_places import AlertSenders
+from telegram_assistant.services.alerts import AlertSenders, WebhookSenders
 from telegram_assistant.services.live import make_feed
 from telegram_assistant.services.media_links import Thumbnails
-from telegram_assistant.services.saved_searches import WebhookSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.budgets import ModelResults

@@ -14,10 +14,9 @@ from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import ALERTS_LOCK
-from telegram_assistant.search.alerts import LOCK_TTL, Alerts
+from telegram_assistant.search.alerts import LOCK_TTL, Alerts, Webhooks
 from telegram_assistant.search.planning import Meaning, Planner
 from telegram_assistant.search.service import Search
-from telegram_assistant.search.webhooks import Webhooks
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts

@@ -15,7 +15,7 @@ from telegram_assistant.domain.alerting import MOST_CHANNELS, Topic, Way
 from telegram_assistant.domain.saved_search import MOST_SEARCHES
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.search.webhooks import Webhooks
+from telegram_assistant.search.alerts import Webhooks
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.alerting import loopback, open_places
 from telegram_assistant.wiring.runtime import utc_now

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from telegram_assistant.alerting.delivering import Alerting
 from telegram_assistant.config import Settings
-from telegram_assistant.services.alert_places import AlertSenders
+from telegram_assistant.services.alerts import AlertSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.alerting import open_alerting, open_places

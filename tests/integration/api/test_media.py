@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 from PIL import Image
 
-from telegram_assistant.access.signing import Signer
+from telegram_assistant.access.credentials import Signer
 from telegram_assistant.domain.post import Media, MediaKind
 from telegram_assistant.services.media_links import MediaLinks, Thumbnails
 from telegram_assistant.services.services import Services

@@ -11,7 +11,7 @@ from telegram_assistant.domain.access import SYSTEM_USER, Caller, Role, Via
 from telegram_assistant.domain.interests import MOST_TOPICS, Act
 from telegram_assistant.errors import Reject
 from telegram_assistant.jobs.interests import Advisor, sync_interests
-from telegram_assistant.services.interests import note
+from telegram_assistant.services.reading import note
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.interests import Interests
 from tests.integration.conftest import PRIVATE, Person, Town

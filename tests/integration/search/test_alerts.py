@@ -28,8 +28,7 @@ from telegram_assistant.domain.saved_search import Alert, DeliveryState, SavedSe
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import ALERTS_LOCK, alerts_told
-from telegram_assistant.search.alerts import ATTEMPTS, Alerts, secret_owner
-from telegram_assistant.search.webhooks import Webhooks
+from telegram_assistant.search.alerts import ATTEMPTS, Alerts, Webhooks, secret_owner
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.runtime import utc_now

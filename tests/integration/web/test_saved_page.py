@@ -12,9 +12,8 @@ from fastapi import FastAPI
 from redis.asyncio import Redis
 
 from telegram_assistant.errors import Retry
-from telegram_assistant.search.alerts import Alerts
-from telegram_assistant.search.webhooks import Webhooks
-from telegram_assistant.services.saved_searches import WebhookSenders
+from telegram_assistant.search.alerts import Alerts, Webhooks
+from telegram_assistant.services.alerts import WebhookSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.runtime import utc_now

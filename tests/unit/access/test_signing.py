@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from telegram_assistant.access.signing import Signer, open_signer
+from telegram_assistant.access.credentials import Signer, open_signer
 from telegram_assistant.config import Settings
 from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.errors import Fatal

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.http.answers import LONGEST, FromValue, Page, example, page_of, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, ServicesDep
-from telegram_assistant.services.dead_letters import AT_ONCE, drop_letters, one_letter, replay_letters
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services
+from telegram_assistant.services.upkeep import AT_ONCE, drop_letters, one_letter, replay_letters
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stores.postgres.pipeline import Letter, OwnLetters
 

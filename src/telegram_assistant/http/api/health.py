@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from telegram_assistant.health import Level
 from telegram_assistant.http.dependencies import AdminDep, ServicesDep, get_caller
 from telegram_assistant.metrics import REGISTRY
-from telegram_assistant.services.problems import forbidden
+from telegram_assistant.services.upkeep import only_the_operator
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
@@ -53,8 +53,7 @@ async def brief(services: ServicesDep) -> JSONResponse:
 @router.get("/details", operation_id="get_health_details", summary="Every task, engine and role (for who runs it all)")
 async def full(services: ServicesDep, admin: AdminDep) -> dict[str, Any]:
     """For admins of the first tenant: the report names what all tenants watch."""
-    if not admin.is_operator:
-        raise forbidden("Only an admin of the first tenant, who runs the whole system, may see this")
+    only_the_operator(admin)
     return await services.health.details()
 
 
@@ -71,8 +70,8 @@ async def full_outside(services: ServicesDep, admin: AdminDep) -> dict[str, Any]
 @outside.get("/metrics")
 async def metrics(request: Request, services: ServicesDep) -> Response:
     """For Prometheus on this machine, or with the key of the operator."""
-    if not _is_here(request) and not (await get_caller(request)).is_operator:
-        raise forbidden("Only an admin of the first tenant, who runs the whole system, may see this")
+    if not _is_here(request):
+        only_the_operator(await get_caller(request))
     await services.health.probe_engines()  # metrics may be asked for first
     services.health.show_freshness()
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

@@ -16,8 +16,8 @@ from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.jobs.interests import Advisor
 from telegram_assistant.language.taxonomy import topic_title
-from telegram_assistant.services.interests import choose, forget, weighed_of
 from telegram_assistant.services.problems import not_found
+from telegram_assistant.services.reading import choose, forget, weighed_of
 
 LONGEST_TEXT = 280  # characters of a recommended post
 

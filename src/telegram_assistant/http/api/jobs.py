@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, example, page_of, read_place, write_place
 from telegram_assistant.http.dependencies import AdminDep, ServicesDep
-from telegram_assistant.services.jobs import ask_for, known_job, only_the_operator, table
+from telegram_assistant.services.upkeep import ask_for, known_job, only_the_operator, table
 from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome
 
 MOST = 200

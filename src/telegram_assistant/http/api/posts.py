@@ -27,8 +27,8 @@ from telegram_assistant.http.answers import (
 from telegram_assistant.http.answers import LONGEST as LONGEST_CURSOR
 from telegram_assistant.http.dependencies import CallerDep, PostId, ServicesDep
 from telegram_assistant.services.media_links import MediaLinks
-from telegram_assistant.services.posts import around_of, view_of
 from telegram_assistant.services.problems import not_found
+from telegram_assistant.services.reading import around_of, view_of
 from telegram_assistant.stores.postgres.post_views import Counted, LinkedPage, Named, PostView, PostViews
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 

@@ -12,7 +12,7 @@ from telegram_assistant.domain.storage import Standing
 from telegram_assistant.http.answers import FromValue, Items, example, rounded
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.services.storage import count_storage, quota_of
+from telegram_assistant.services.upkeep import count_storage, quota_of
 from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
 

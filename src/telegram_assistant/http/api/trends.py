@@ -29,7 +29,7 @@ from telegram_assistant.http.dependencies import CallerDep, ServicesDep, TrendId
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.services.trends import MOST_DAYS, look_now, span_of
+from telegram_assistant.services.reading import MOST_DAYS, look_now, span_of
 from telegram_assistant.stores.postgres.trends import Place, Rising, State, Trends
 
 

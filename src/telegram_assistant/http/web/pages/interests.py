@@ -12,7 +12,7 @@ from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.jobs.interests import Advisor
 from telegram_assistant.language.taxonomy import load_taxonomy
-from telegram_assistant.services.interests import choose, forget, weighed_of
+from telegram_assistant.services.reading import choose, forget, weighed_of
 
 # What a reader can choose, as weights; the first is what follows from what is done.
 LEVELS: dict[str, float | None] = {"auto": None, "never": 0.0, "little": 0.3, "some": 0.6, "much": 1.0}

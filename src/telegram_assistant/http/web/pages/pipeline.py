@@ -18,11 +18,19 @@ from telegram_assistant.http.web.page import fragment, link, page
 from telegram_assistant.jobs import DIGESTS, START, Plan
 from telegram_assistant.jobs.runner import standing
 from telegram_assistant.names import JOBS_LOCK
-from telegram_assistant.services.dead_letters import AT_ONCE, drop_letters, one_letter, replay_letters
-from telegram_assistant.services.jobs import ask_for, known_job, only_the_operator, table
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services
-from telegram_assistant.services.storage import count_storage
+from telegram_assistant.services.upkeep import (
+    AT_ONCE,
+    ask_for,
+    count_storage,
+    drop_letters,
+    known_job,
+    one_letter,
+    only_the_operator,
+    replay_letters,
+    table,
+)
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.index_upkeep import PASS, PassState
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState

@@ -20,8 +20,7 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.http.dependencies import CallerDep, PostId, ServicesDep
 from telegram_assistant.http.web.page import fragment, page, zone_of
 from telegram_assistant.http.web.rendering import diff, rendered, safe_href, search_href
-from telegram_assistant.services.interests import note
-from telegram_assistant.services.posts import around_of, view_of
+from telegram_assistant.services.reading import around_of, note, view_of
 from telegram_assistant.stores.postgres.pipeline import Recorded
 from telegram_assistant.stores.postgres.post_views import Counted, PostViews, Version
 

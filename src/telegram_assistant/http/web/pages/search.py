@@ -23,7 +23,7 @@ from telegram_assistant.http.web.page import fragment, language_of, link, page, 
 from telegram_assistant.http.web.rendering import highlighted
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.language.taxonomy import topic_title
-from telegram_assistant.services.interests import note
+from telegram_assistant.services.reading import note
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.post_views import PostFiles, ShownFile
 

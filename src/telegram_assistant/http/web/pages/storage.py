@@ -20,7 +20,7 @@ from telegram_assistant.http.web.page import language_of, page, size, zone_of
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services
-from telegram_assistant.services.storage import count_storage, quota_of
+from telegram_assistant.services.upkeep import count_storage, quota_of
 from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.storage import Measured, Storage, StorageUsage
 

@@ -19,8 +19,8 @@ from telegram_assistant.http.web.page import language_of, link, page, zone_of
 from telegram_assistant.http.web.rendering import search_href
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.services.problems import not_found
+from telegram_assistant.services.reading import MOST_DAYS, look_now, span_of
 from telegram_assistant.services.services import Services
-from telegram_assistant.services.trends import MOST_DAYS, look_now, span_of
 from telegram_assistant.stores.postgres.trends import FoundTrend, TrendCounts, TrendPost, Trends
 
 SPANS = (1, 7, 30)  # days to choose from

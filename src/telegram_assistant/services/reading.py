@@ -1,8 +1,10 @@
-"""What a user likes: shown, chosen, forgotten."""
+"""What a reader opens: a post and what lies around it in the graph, trends, and the interests of the reader."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import UTC, date, datetime, time, timedelta
+from uuid import UUID
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -11,11 +13,56 @@ from telegram_assistant.domain.interests import Act, Weighed, clean_topic, weigh
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.interests import topic_key
+from telegram_assistant.jobs.trends import find_trends
 from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.log import get_logger
-from telegram_assistant.services.problems import Problem
+from telegram_assistant.search.graph import Around, Neighbourhood
+from telegram_assistant.services.problems import Problem, not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.interests import Interests
+from telegram_assistant.stores.postgres.post_views import PostView, PostViews
+from telegram_assistant.stores.postgres.trends import Saved
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
+
+APART = "the graph is embedded and belongs to another process: set NEO4J_URL, or run tga up"
+
+
+async def view_of(services: Services, caller: Caller, post_id: UUID) -> PostView:
+    """What the caller may not see is not there."""
+    view = await PostViews(services.database).get(caller.tenant_id, post_id)
+    if view is None:
+        raise not_found("post")
+    return view
+
+
+async def around_of(services: Services, caller: Caller, post_id: UUID, *, limit: int) -> Around:
+    """Raises Retry while the graph is away."""
+    if services.graph is None:
+        raise Retry(APART)
+    return await Neighbourhood(services.graph, VisiblePosts(services.database)).of(
+        caller.tenant_id, post_id, limit=limit
+    )
+
+
+MOST_DAYS = 90
+LOOKS, PER_SECONDS = 4, 600.0  # of one tenant, by hand
+
+
+async def look_now(services: Services, caller: Caller) -> Saved:
+    wait = await services.access.allow(f"trends:{caller.tenant_id}", limit=LOOKS, per=PER_SECONDS)
+    if wait > 0:
+        seconds = round(wait) + 1
+        raise Problem(429, f"Trends were looked for just now: wait {seconds} s", headers={"Retry-After": str(seconds)})
+    return await find_trends(services.database, caller.tenant_id, services.clock())
+
+
+def span_of(now: datetime, day: date | None, days: int) -> tuple[datetime, datetime]:
+    """From when to when trends are shown."""
+    if day is None:
+        return now - timedelta(days=days), now + timedelta(days=1)
+    start = datetime.combine(day, time(), UTC)
+    return start, start + timedelta(days=1)
+
 
 MOST_NOTED = 8  # topics of one act
 
