@@ -22,8 +22,7 @@ from telegram_assistant.cli.mcp import _serve
 from telegram_assistant.config import load_settings
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.http.serving import listen, serve
-from telegram_assistant.mcp_server.client import ApiClient
-from telegram_assistant.mcp_server.server import UNTRUSTED, make_server
+from telegram_assistant.mcp_server import UNTRUSTED, ApiClient, make_server
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import NEWS, SPORT
 

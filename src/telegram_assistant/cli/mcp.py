@@ -7,7 +7,6 @@ import asyncio
 from telegram_assistant.config import Settings, load_settings
 from telegram_assistant.errors import Fatal
 from telegram_assistant.log import configure_logging
-from telegram_assistant.mcp_server.client import ApiClient
 
 
 def mcp() -> None:
@@ -17,7 +16,7 @@ def mcp() -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    from telegram_assistant.mcp_server.server import make_server  # noqa: PLC0415 - the SDK takes a second to load
+    from telegram_assistant.mcp_server import ApiClient, make_server  # noqa: PLC0415 - the SDK takes a second to load
 
     key = settings.tga_api_key.get_secret_value().strip() if settings.tga_api_key else ""
     if not key:
