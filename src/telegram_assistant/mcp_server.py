@@ -89,7 +89,7 @@ def make_server(api: ApiClient) -> MCPServer:
             channel=found["channel"]["title"],
             text=text[:LONGEST_TEXT],
             text_is_cut=len(text) > LONGEST_TEXT,
-            findings=found.get("findings"),
+            findings=found["found"],
             pictures=[_seen(one) for one in found.get("files", ()) if one.get("seen")],
             pages=[{"title": one["title"], "url": one["url"]} for one in found.get("pages", ())],
         )

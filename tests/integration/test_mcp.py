@@ -89,6 +89,7 @@ async def test_an_assistant_over_stdio(address: str, town: Town, posts: dict[str
         assert found["stories"][0]["url"] == "https://t.me/daily_news/2"
 
         whole = content(await client.call_tool("post", {"post_id": posts["hostile"]}))
+        assert set(whole["findings"]) == {"tags", "topics", "entities", "language", "provider"}
         assert (whole["text"], whole["channel"], whole["note"]) == (HOSTILE, "Daily_News", UNTRUSTED)
         assert "no such post" in error(await client.call_tool("post", {"post_id": posts["secret"]}))
         assert "no such post" in error(await client.call_tool("post", {"post_id": str(uuid4())}))
