@@ -1,4 +1,4 @@
-"""Search: posts by words and by meaning. Ask: an answer from the posts, each sentence with its sources."""
+"""Ways to posts: search by words and by meaning, an answer from them with its sources, and the graph to walk through."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 from telegram_assistant.domain.query import Note
 from telegram_assistant.domain.results import Facet, Origin, Sort
 from telegram_assistant.http.answers import LONGEST_OF_SEARCH, FromValue, example, rounded
-from telegram_assistant.http.dependencies import CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, ServicesDep
 from telegram_assistant.search.ask import Said
+from telegram_assistant.search.graph import Node, NodeKind
 from telegram_assistant.search.service import MOST_HITS
-from telegram_assistant.services.problems import Problem
+from telegram_assistant.services.problems import Problem, not_found
 
 POST = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 LONGEST_QUESTION = 16_000
@@ -209,3 +210,75 @@ async def ask_question(services: ServicesDep, caller: CallerDep, asked: Question
     """From the posts of your channels and from nothing else. With the local models the sentences are those of posts;
     with a language model they are its own, and each names posts that say so. `answered` is false where they do not."""
     return AnswerOut.model_validate(await services.asking.ask(caller.tenant_id, asked.question))
+
+
+graph = APIRouter(prefix="/graph", tags=["graph"])
+
+
+class NodeOut(FromValue):
+    """A node of the graph."""
+
+    node: str = Field(
+        validation_alias="name", description="Send it back as `node` to go there.", examples=["entity:Москва"]
+    )
+    kind: NodeKind
+    title: str = Field(examples=["Москва"])
+    posts: int = Field(description="Of the posts of the node in the middle.")
+    sort: str = Field(description="Of an entity: person, organisation or place.")
+
+
+class GraphOut(BaseModel):
+    """Where you stand, and where you can go."""
+
+    model_config = example(
+        node={"node": "entity:Москва", "kind": "entity", "title": "Москва", "posts": 12, "sort": "place"},
+        channels=[{"node": "channel:100", "kind": "channel", "title": "Daily News", "posts": 9, "sort": ""}],
+        entities=[],
+        topics=[],
+        tags=[],
+        sources=[],
+        examples=[],
+        more=False,
+    )
+
+    node: NodeOut
+    channels: list[NodeOut] = Field(description="Who writes about it.")
+    entities: list[NodeOut] = Field(description="Who and what is named with it.")
+    topics: list[NodeOut]
+    tags: list[NodeOut]
+    sources: list[NodeOut] = Field(description="Channels of yours that its posts were forwarded from.")
+    examples: list[FoundPostOut] = Field(description="The newest posts; of a post, those next to it.")
+    more: bool = Field(description="Only the newest thousand posts were looked at.")
+
+
+@graph.get("", operation_id="walk_graph", summary="A node of the graph and its neighbours")
+async def walk_graph(
+    walking: GraphWalkDep,
+    caller: CallerDep,
+    node: Annotated[
+        str,
+        Query(
+            max_length=400,
+            description="`channel:ID`, `entity:NAME`, `topic:NAME`, `tag:NAME` or `post:ID`; empty: where to begin.",
+            examples=["entity:Москва"],
+        ),
+    ] = "",
+) -> GraphOut:
+    """At most forty neighbours, each with the number of posts that lead there. Counted over what you see."""
+    place = await walking.around(caller.tenant_id, node)
+    if place is None:
+        raise not_found("node")
+    return GraphOut(
+        node=NodeOut.model_validate(place.node),
+        channels=_nodes(place.groups.get(NodeKind.CHANNEL, ())),
+        entities=_nodes(place.groups.get(NodeKind.ENTITY, ())),
+        topics=_nodes(place.groups.get(NodeKind.TOPIC, ())),
+        tags=_nodes(place.groups.get(NodeKind.TAG, ())),
+        sources=_nodes(place.sources),
+        examples=[FoundPostOut.model_validate(post) for post in place.examples],
+        more=place.more,
+    )
+
+
+def _nodes(found: tuple[Node, ...]) -> list[NodeOut]:
+    return [NodeOut.model_validate(node) for node in found]
