@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from telegram_assistant.domain.source import ChannelInfo
-from telegram_assistant.http.web.channel_words import KEYS
+from telegram_assistant.http.web.pages.channels import KEYS
 from telegram_assistant.i18n import LANGUAGES, load_texts
 from telegram_assistant.stores.postgres.watched_channels import Requests
 from tests.integration.search.archive import NEWS, SPORT

@@ -1,4 +1,4 @@
-"""Ways to posts: search by words and by meaning, an answer from them with its sources, and the graph to walk through."""
+"""Ways to posts: search by words and by meaning, an answer from them with its sources, the graph to walk through."""
 
 from __future__ import annotations
 

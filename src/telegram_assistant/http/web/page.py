@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -204,3 +204,21 @@ def link(path: str, **parameters: object) -> str:
     """An address of ours with its parameters; those that are None or empty are left out."""
     given = {name: str(value) for name, value in parameters.items() if value not in (None, "")}
     return f"{quote(path, safe='/:@')}?{urlencode(given)}" if given else quote(path, safe="/:@")
+
+
+Span: TypeAlias = tuple[str, int]  # a key of the texts, and how many of it
+
+_UNITS = ((172_800, 86_400, "base.days"), (7200, 3600, "base.hours"), (120, 60, "base.minutes"))
+
+
+def span_of(length: timedelta) -> Span:
+    """In the largest unit of which there are at least two."""
+    seconds = max(0, round(length.total_seconds()))
+    for least, unit, key in _UNITS:
+        if seconds >= least:
+            return key, seconds // unit
+    return "base.seconds", seconds
+
+
+def span_of_seconds(seconds: float) -> Span:
+    return span_of(timedelta(seconds=seconds))

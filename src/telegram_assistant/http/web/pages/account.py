@@ -1,4 +1,4 @@
-"""`/account`: oneself and one's keys; for admins the people of the tenant, and what was done."""
+"""`/account`: oneself, one's keys and one's Telegram; for admins the people of the tenant, and what was done."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep, welcome_link
 from telegram_assistant.http.web.page import language_of, page
 from telegram_assistant.i18n import load_texts
+from telegram_assistant.services.bot_link import BotAccount, Code
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.users import User
@@ -198,3 +199,35 @@ def _page(request: Request, template: str, caller: Caller, *, problem: str, **co
 def _said(request: Request, exc: Reject) -> str:
     key = SAID.get(str(exc))
     return load_texts()(language_of(request), key) if key else str(exc)
+
+
+bot = APIRouter(prefix="/account/bot", include_in_schema=False)
+
+
+@bot.get("")
+async def bot_link(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
+    return await _shown(request, BotAccount(services, caller), caller)
+
+
+@bot.post("/code")
+async def make_code(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
+    account = BotAccount(services, caller)
+    return await _shown(request, account, caller, await account.code())
+
+
+@bot.post("/unlink")
+async def unlink(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
+    account = BotAccount(services, caller)
+    await account.unlink()
+    return await _shown(request, account, caller)
+
+
+async def _shown(request: Request, account: BotAccount, caller: Caller, code: Code | None = None) -> HTMLResponse:
+    """Never kept by a browser: it may show a code."""
+    state = await account.state()
+    template = "bot_code.html" if "hx-request" in request.headers else "bot_code_page.html"
+    answer = page(
+        request, template, caller=caller, state=state, code=code, address=code.link(state.username) if code else None
+    )
+    answer.headers["Cache-Control"] = "no-store"
+    return answer

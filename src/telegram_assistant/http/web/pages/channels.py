@@ -1,9 +1,12 @@
-"""`/channels`: what is watched, how completely, and adding more; `/channels/{id}`: one of them."""
+"""`/channels`: what is watched, how completely, and adding more; `/channels/{id}`: one of them.
+
+That page also says why the channel is looked at when it is, and how long it has been silent.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 from zoneinfo import available_timezones
 
 from fastapi import APIRouter, Depends, Form, Path, Query, Request
@@ -11,12 +14,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
+from telegram_assistant.domain.polling import Explanation, Reason
 from telegram_assistant.domain.text import clean_text
+from telegram_assistant.domain.thresholds import GapReport
 from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.http.web.channel_words import Span, bar_of_silence, reasons, span_of
 from telegram_assistant.http.web.charts import coverage_strip
-from telegram_assistant.http.web.page import fragment, page
+from telegram_assistant.http.web.page import Span, fragment, page, span_of
+from telegram_assistant.ingest.polling import Explained, Why
 from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, RHYTHM_WEEKS, ChannelActions
 from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services
@@ -212,3 +217,53 @@ async def _coverage(desk: ChannelActions, channel_id: int) -> dict[str, Any]:
         "holes_count": len(holes),
         "coverage_strip": coverage_strip,
     }
+
+
+Said: TypeAlias = tuple[str, dict[str, object]]  # a key of the texts, and what stands in it
+
+
+def bar_of_silence(gap: GapReport | None) -> float:
+    """How much of what would be unusual has passed, in percent."""
+    if gap is None or not gap.threshold:
+        return 0.0
+    return min(100.0, 100.0 * gap.gap / gap.threshold)
+
+
+def reasons(explained: Explained) -> list[Said]:
+    """The same as `Explained.sentences`, to be said in the reader's language."""
+    if explained.decision is not None:
+        return _of_decision(explained.decision)
+    values: dict[str, object] = {
+        "at": "" if explained.at is None else f"{explained.at:%H:%M:%S %Z}",
+        "every": f"{explained.every:g}",
+        "failures": explained.failures,
+    }
+    return [(f"channel.why_{explained.why.value}", values)]
+
+
+def _of_decision(decision: Explanation) -> list[Said]:
+    said: list[Said] = [(f"channel.because_{decision.reason.value}", {"posts": f"{decision.waiting:.2g}"})]
+    if decision.silence is None:
+        return [*said, ("channel.no_post_yet", {})]
+    said.append(
+        (
+            "channel.rate",
+            {
+                "posts": f"{decision.posts_a_day:.3g}",
+                "hour": f"{decision.hour_factor:.2g}",
+                "recent": f"{decision.recent_factor:.2g}",
+            },
+        )
+    )
+    if decision.minutes:
+        said.append(("channel.minutes", {"minutes": ", ".join(f":{minute:02}" for minute in decision.minutes[:8])}))
+    if decision.onset_share is not None:
+        said.append(("channel.onset", {"percent": f"{decision.onset_share:.0%}"}))
+    if decision.weight != 1.0:
+        said.append(("channel.weight", {"weight": f"{decision.weight:.3g}"}))
+    return said
+
+
+KEYS = [f"channel.why_{why.value}" for why in Why if why is not Why.RHYTHM] + [
+    f"channel.because_{reason.value}" for reason in Reason
+]

@@ -13,8 +13,7 @@ from telegram_assistant.bus.observer import StageHistory
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.http.web.channel_words import span_of_seconds
-from telegram_assistant.http.web.page import fragment, link, page
+from telegram_assistant.http.web.page import fragment, link, page, span_of_seconds
 from telegram_assistant.jobs import DIGESTS, START, Plan
 from telegram_assistant.jobs.runner import standing
 from telegram_assistant.names import JOBS_LOCK

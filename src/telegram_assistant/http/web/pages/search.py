@@ -1,4 +1,6 @@
-"""`/search`: one box, what was found, and what narrows it."""
+"""`/search`: one box, what was found, and what narrows it; `/ask`: a question, and the answer with its posts; `/graph`:
+channels, names and topics to walk through.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,14 @@ from telegram_assistant.domain.query import filters_in, has_filter, with_filter,
 from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Sort, Teller
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import LONGEST_OF_SEARCH
-from telegram_assistant.http.dependencies import CallerDep, ServicesDep, services_of
+from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, ServicesDep, services_of
+from telegram_assistant.http.web.charts import Ray, graph_picture
 from telegram_assistant.http.web.page import fragment, language_of, link, page, zone_of
 from telegram_assistant.http.web.rendering import highlighted
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.language.taxonomy import topic_title
+from telegram_assistant.search.graph import Node, NodeKind, Place
+from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.reading import note
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.post_views import PostFiles, ShownFile
@@ -179,3 +184,86 @@ def _title(field: str, facet: Facet, language: str) -> str:
 
 def _address(query: str, sort: Sort) -> str:
     return link("/search", q=query, sort="" if sort is Sort.BEST else sort)
+
+
+QUESTIONS = ("example_1", "example_2", "example_3")
+
+
+@router.get("/ask")
+async def ask(request: Request, caller: CallerDep, q: Asked = "") -> HTMLResponse:
+    """The page is there at once; its answer comes when it has been found."""
+    return page(request, "ask.html", caller=caller, q=clean_text(q).strip(), examples=QUESTIONS)
+
+
+@router.get("/ask/answer")
+async def answer(request: Request, services: ServicesDep, caller: CallerDep, q: Asked = "") -> HTMLResponse:
+    question = clean_text(q).strip()
+    answered = await services.asking.ask(caller.tenant_id, question, zone=zone_of(request))
+    return fragment(
+        request, "ask_answer.html", caller=caller, q=question, answered=answered, said=without_filters(question)
+    )
+
+
+# So many of each kind are in the picture; all of them stand below it.
+DRAWN = {NodeKind.CHANNEL: 4, NodeKind.ENTITY: 7, NodeKind.TOPIC: 3, NodeKind.TAG: 2}
+TITLES = {NodeKind.CHANNEL: "channels", NodeKind.ENTITY: "entities", NodeKind.TOPIC: "topics", NodeKind.TAG: "tags"}
+FIELDS = {NodeKind.TOPIC: "topics", NodeKind.TAG: "tags"}
+
+
+@router.get("/graph")
+async def graph(
+    request: Request,
+    walking: GraphWalkDep,
+    caller: CallerDep,
+    node: Annotated[str, Query(max_length=400)] = "",
+) -> HTMLResponse:
+    place = await walking.around(caller.tenant_id, node)
+    if place is None:
+        raise not_found("node")
+    language = language_of(request)
+    titled = {kind: [(one, _node_title(one, language)) for one in nodes] for kind, nodes in place.groups.items()}
+    return page(
+        request,
+        "graph.html",
+        caller=caller,
+        place=place,
+        title=_node_title(place.node, language),
+        groups=[(TITLES[kind], titled[kind]) for kind in TITLES if kind in titled],
+        sources=[(one, one.title) for one in place.sources],
+        picture=_picture(place, language),
+        search=search_address(place.node),
+    )
+
+
+def _node_title(node: Node, language: str) -> str:
+    if node.kind is NodeKind.START:
+        return load_texts()(language, "graph.start")
+    return topic_title(node.key, language) if node.kind is NodeKind.TOPIC else node.title
+
+
+def _picture(place: Place, language: str) -> Markup:
+    title = _node_title(place.node, language)
+    rays = [
+        Ray(link("/graph", node=one.name), _node_title(one, language), one.posts, one.kind.value)
+        for one in _drawn(place)
+    ]
+    label = load_texts()(language, "graph.picture", title=title)
+    return graph_picture(title, place.node.kind.value, rays, label) if rays else Markup()
+
+
+def _drawn(place: Place) -> Sequence[Node]:
+    """Of each kind the busiest, kind beside kind."""
+    return [one for kind, most in DRAWN.items() for one in place.groups.get(kind, ())[:most]]
+
+
+def search_address(node: Node) -> str:
+    """Where the posts of a node are found; empty for what is no query."""
+    match node.kind:
+        case NodeKind.CHANNEL:
+            return link("/search", q=with_filter("", "channels", node.key))
+        case NodeKind.ENTITY:
+            return link("/search", q='"{}"'.format(node.key.replace('"', " ")))
+        case NodeKind.TOPIC | NodeKind.TAG:
+            return link("/search", q=with_filter("", FIELDS[node.kind], node.key))
+        case _:
+            return ""

@@ -1,4 +1,7 @@
-"""`/trends`: what rises, who told of it first, how it spread; `/trends/{id}`: one of them with its posts."""
+"""`/trends`: what rises, who told of it first, how it spread; `/trends/{id}`: one of them with its posts.
+
+`/interests`: what the system thinks a reader likes, to be changed and forgotten; and what follows from it.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,19 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.interests import LONGEST_TOPIC
 from telegram_assistant.domain.trends import LEAST_DAYS, Kind, Subject, Window
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep, TrendId
-from telegram_assistant.http.web.page import language_of, link, page, zone_of
+from telegram_assistant.http.web.page import fragment, language_of, link, page, zone_of
 from telegram_assistant.http.web.rendering import search_href
-from telegram_assistant.language.taxonomy import topic_title
+from telegram_assistant.jobs.interests import Advisor
+from telegram_assistant.language.taxonomy import load_taxonomy, topic_title
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.services.reading import MOST_DAYS, look_now, span_of
+from telegram_assistant.services.reading import MOST_DAYS, choose, forget, look_now, span_of, weighed_of
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.trends import FoundTrend, TrendCounts, TrendPost, Trends
 
@@ -151,3 +156,63 @@ def _growth(posts: Sequence[TrendPost], zone: tzinfo) -> list[tuple[str, list[tu
         series[0][1].append((at, number))
         series[1][1].append((at, len(seen)))
     return series if len(posts) > 1 else []
+
+
+# What a reader can choose, as weights; the first is what follows from what is done.
+LEVELS: dict[str, float | None] = {"auto": None, "never": 0.0, "little": 0.3, "some": 0.6, "much": 1.0}
+RECOMMENDED = 6
+SUGGESTED = 12  # topics to begin with
+
+Topic = Annotated[str, Form(min_length=1, max_length=LONGEST_TOPIC)]
+
+
+@router.get("/interests")
+async def interests(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
+    known = await weighed_of(services, caller)
+    taken = {one.interest.topic for one in known}
+    topics = load_taxonomy(services.settings.ai_topics_file).names()
+    return page(
+        request,
+        "interests.html",
+        caller=caller,
+        known=known,
+        levels=list(LEVELS),
+        level_of=_level,
+        suggested=[key for key in topics if key not in taken][:SUGGESTED],
+        longest=LONGEST_TOPIC,
+    )
+
+
+@router.get("/interests/recommended")
+async def recommended(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
+    """Loaded after the page."""
+    advisor = Advisor(services.database, services.clock)
+    found = await advisor.recommend(caller.tenant_id, caller.user_id, limit=RECOMMENDED)
+    return fragment(request, "interests_recommended.html", caller=caller, found=found)
+
+
+@router.post("/interests")
+async def change(
+    services: ServicesDep, caller: CallerDep, topic: Topic, level: Annotated[str, Form(max_length=10)] = "much"
+) -> Response:
+    await choose(services, caller, topic, LEVELS.get(level, 1.0))
+    return RedirectResponse("/interests", status_code=303)
+
+
+@router.post("/interests/forget")
+async def forget_one(services: ServicesDep, caller: CallerDep, topic: Topic) -> Response:
+    await forget(services, caller, topic)
+    return RedirectResponse("/interests", status_code=303)
+
+
+@router.post("/interests/forget-all")
+async def forget_all(services: ServicesDep, caller: CallerDep) -> Response:
+    await forget(services, caller, None)
+    return RedirectResponse("/interests", status_code=303)
+
+
+def _level(chosen: float | None) -> str:
+    """The nearest, for weights that were set through the API."""
+    if chosen is None:
+        return "auto"
+    return min((abs(weight - chosen), name) for name, weight in LEVELS.items() if weight is not None)[1]
