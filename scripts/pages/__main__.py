@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 
 from scripts.generated import ROOT, write_files
+from scripts.pages.asyncapi import document
 from scripts.pages.benchmarks import contents as benchmarks
 from scripts.pages.configuration import page
 from scripts.pages.data_flow import picture
@@ -18,6 +20,7 @@ def contents() -> dict[str, str]:
     return {
         "env.example": env_example(),
         "docs/reference/configuration.md": page(),
+        "docs/reference/asyncapi.json": json.dumps(document(), indent=2, ensure_ascii=False) + "\n",
         "docs/images/data-flow.svg": picture(),
         **benchmarks(ROOT),
     }

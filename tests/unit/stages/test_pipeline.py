@@ -11,7 +11,6 @@ import pytest
 from telegram_assistant.domain.events import EVENTS as KINDS
 from telegram_assistant.names import POSTS_RETAG, stream
 from telegram_assistant.stages import EVENTS, PIPELINE, STAGES, groups
-from telegram_assistant.stages.asyncapi import document
 
 pytestmark = pytest.mark.unit
 
@@ -85,13 +84,8 @@ def test_a_loop_is_impossible() -> None:
         assert stage not in reached
 
 
-def test_the_asyncapi_document_is_up_to_date() -> None:
-    stored = json.loads((ROOT / "docs" / "reference" / "asyncapi.json").read_text(encoding="utf-8"))
-    assert stored == json.loads(json.dumps(document())), "run scripts/asyncapi"
-
-
 def test_the_asyncapi_document_knows_every_stage_and_stream() -> None:
-    found = document()
+    found = json.loads((ROOT / "docs" / "reference" / "asyncapi.json").read_text(encoding="utf-8"))
     assert {one["address"] for one in found["channels"].values()} == {stream(event) for event in EVENTS}
     received = {name.split(".")[0] for name, one in found["operations"].items() if one["action"] == "receive"}
     assert received == set(STAGES)
