@@ -6,7 +6,8 @@ handled, for an event may end the process that handles it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
 from telegram_assistant.names import waiting, waiting_events, waiting_taken
+from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
 
 LEASE_SECONDS = 120.0
 
@@ -90,6 +92,20 @@ class RetryQueue:
     async def size(self) -> int:
         return int(await self._redis.zcard(self._keys[0]))
 
-    async def next_due(self) -> float | None:
-        first = await self._redis.zrange(self._keys[0], 0, 0, withscores=True)
-        return float(first[0][1]) if first else None
+
+async def replay(redis: Redis, store: DeadLetters, letters: Iterable[Letter]) -> list[Letter]:
+    """Dead letters once more: each waits for the stage that failed, and only for that (G4). Returns those that can."""
+    readable = [letter for letter in letters if letter.can_replay]
+    for letter in readable:
+        waits = Waiting(
+            event=letter.event,
+            payload=msgspec.Raw(msgspec.json.encode(letter.payload)),
+            key=letter.key,
+            since=time.time(),
+            reason="replayed",
+        )
+        async with redis.pipeline(transaction=True) as pipe:
+            RetryQueue(redis, letter.stage).put(pipe, waits, time.time())
+            await pipe.execute()
+    await store.replayed(readable)
+    return readable

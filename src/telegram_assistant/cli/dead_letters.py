@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from telegram_assistant.bus.retry_queue import replay as replay_letters
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stages import STAGES
-from telegram_assistant.stages.replay import replay as replay_letters
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
 from telegram_assistant.wiring.runtime import Runtime
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy.exc import DBAPIError
 
+from telegram_assistant.bus.retry_queue import replay
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.storage import Quota
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs import Plan, plans
 from telegram_assistant.services.problems import Problem, forbidden, not_found
 from telegram_assistant.services.services import Services
-from telegram_assistant.stages.replay import replay
 from telegram_assistant.stores.postgres.jobs import JobRuns, Run
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter, OwnLetters
 from telegram_assistant.stores.postgres.storage import Storage, StorageUsage, Usage

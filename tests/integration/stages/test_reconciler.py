@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from telegram_assistant.bus.consumer import Consumer, ConsumerTimes
+from telegram_assistant.bus.retry_queue import replay
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import make_group
 from telegram_assistant.bus.supervisor import Supervisor
@@ -38,10 +39,8 @@ from telegram_assistant.names import (
 from telegram_assistant.stages import groups, reconciler
 from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_seen
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.reconciler import Reconciler
-from telegram_assistant.stages.replay import replay
-from telegram_assistant.stages.tag_persistence import TAGS
+from telegram_assistant.stages.tagging import TAGS
 from telegram_assistant.stages.vision_analysis import VISION
 from telegram_assistant.stores.postgres.enrichment import Enrichment
 from telegram_assistant.stores.postgres.upkeep import Upkeep
@@ -416,5 +415,5 @@ async def album(desk: Desk) -> tuple[list[Post], Albums]:
         await desk.store(one, drawing(number))
         await tagged(desk, one)
         await seen(desk, one)
-    summaries = AlbumSummaries(desk.stored_posts, desk.enrichments, PictureWords(desk.pictures))
+    summaries = AlbumSummaries(desk.stored_posts, desk.enrichments, desk.pictures)
     return items, Albums(desk.redis, summaries, utc_now)
