@@ -25,7 +25,6 @@ from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.stages import STAGES, groups
 from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.indexing import text_hash
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPosts
 from telegram_assistant.stores.postgres.pages import Pages
 
@@ -103,9 +102,7 @@ async def due(database: AsyncEngine) -> dict[UUID, Entry]:
     async with database.connect() as connection:
         rows = await connection.execute(text("SELECT id FROM posts WHERE deleted_at IS NULL ORDER BY id"))
         ids = [row.id for row in rows]
-    reader = EntryReader(
-        StoredPosts(database), Enrichments(database), Pages(database), PictureWords(Pictures(database))
-    )
+    reader = EntryReader(StoredPosts(database), Enrichments(database), Pages(database), Pictures(database))
     entries: dict[UUID, Entry] = {}
     for start in range(0, len(ids), AT_ONCE):
         entries |= await reader.of(ids[start : start + AT_ONCE])

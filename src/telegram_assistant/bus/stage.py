@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 from structlog.contextvars import bound_contextvars
 
@@ -59,3 +60,13 @@ class Stage:
 
     def delay(self, attempts: int) -> float:
         return min(self.first_delay * 4.0 ** (attempts - 1), self.longest_delay)
+
+
+class KeyedLocks:
+    """A lock for each name, kept while it is held or awaited."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())

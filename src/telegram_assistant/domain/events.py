@@ -9,20 +9,8 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 from uuid import UUID
 
+from telegram_assistant import names
 from telegram_assistant.domain.models import Entity
-from telegram_assistant.names import (
-    ALBUM_ASSEMBLED,
-    ALBUMS_PARSED,
-    MEDIA_SETTLED,
-    POSTS_CRAWL,
-    POSTS_DELETED,
-    POSTS_ENRICHED,
-    POSTS_INDEXED,
-    POSTS_PARSED,
-    POSTS_RETAG,
-    POSTS_TAGGED,
-    POSTS_VISION_ANALYZED,
-)
 
 SCHEMA_VERSION = 1
 
@@ -43,7 +31,7 @@ class Event:
 class PostParsed(Event):
     """`posts.parsed`: a post is stored that is new, or whose text or media changed."""
 
-    name: ClassVar[str] = POSTS_PARSED
+    name: ClassVar[str] = names.POSTS_PARSED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -72,7 +60,7 @@ class PostParsed(Event):
 class PostDeleted(Event):
     """`posts.deleted`: a stored post is gone from Telegram; it must leave the indexes."""
 
-    name: ClassVar[str] = POSTS_DELETED
+    name: ClassVar[str] = names.POSTS_DELETED
     tenant_id: UUID
     post_id: UUID
 
@@ -81,7 +69,7 @@ class PostDeleted(Event):
 class MediaSettled(Event):
     """`media.settled`: no file of the post is waited for any more: each is stored, left out, or given up."""
 
-    name: ClassVar[str] = MEDIA_SETTLED
+    name: ClassVar[str] = names.MEDIA_SETTLED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -92,7 +80,7 @@ class MediaSettled(Event):
 class AlbumParsed(Event):
     """`albums.parsed`: every item of a media group is stored."""
 
-    name: ClassVar[str] = ALBUMS_PARSED
+    name: ClassVar[str] = names.ALBUMS_PARSED
     tenant_id: UUID
     channel_id: int
     album_id: UUID
@@ -116,7 +104,7 @@ class Trigger(StrEnum):
 class PostVisionAnalyzed(Event):
     """`posts.vision.analyzed`: every picture of a post was looked at, or left out for a reason that is stored."""
 
-    name: ClassVar[str] = POSTS_VISION_ANALYZED
+    name: ClassVar[str] = names.POSTS_VISION_ANALYZED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -130,7 +118,7 @@ class PostVisionAnalyzed(Event):
 class PostRetag(Event):
     """`posts.retag`: a post is to be tagged again."""
 
-    name: ClassVar[str] = POSTS_RETAG
+    name: ClassVar[str] = names.POSTS_RETAG
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -141,7 +129,7 @@ class PostRetag(Event):
 class PostTagged(Event):
     """`posts.tagged`: what a model made of the words of a post."""
 
-    name: ClassVar[str] = POSTS_TAGGED
+    name: ClassVar[str] = names.POSTS_TAGGED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -162,7 +150,7 @@ class PostTagged(Event):
 class PostCrawl(PostTagged):
     """`posts.crawl`: these links of the post deserve reading. Carries the tags on, for indexing waits for neither."""
 
-    name: ClassVar[str] = POSTS_CRAWL
+    name: ClassVar[str] = names.POSTS_CRAWL
     links: tuple[str, ...]
 
 
@@ -170,7 +158,7 @@ class PostCrawl(PostTagged):
 class PostEnriched(PostTagged):
     """`posts.enriched`: the post is ready for the indexes; `pages` were read, or there was nothing to read."""
 
-    name: ClassVar[str] = POSTS_ENRICHED
+    name: ClassVar[str] = names.POSTS_ENRICHED
     pages: tuple[str, ...] = ()  # canonical addresses
 
 
@@ -178,7 +166,7 @@ class PostEnriched(PostTagged):
 class PostIndexed(Event):
     """`posts.indexed`: the post can be found."""
 
-    name: ClassVar[str] = POSTS_INDEXED
+    name: ClassVar[str] = names.POSTS_INDEXED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
@@ -191,7 +179,7 @@ class PostIndexed(Event):
 class AlbumAssembled(Event):
     """`album.assembled`: what the pictures of an album show together."""
 
-    name: ClassVar[str] = ALBUM_ASSEMBLED
+    name: ClassVar[str] = names.ALBUM_ASSEMBLED
     tenant_id: UUID
     channel_id: int
     album_id: UUID

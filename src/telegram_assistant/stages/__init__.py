@@ -6,29 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from telegram_assistant.names import (
-    ALBUM_ASSEMBLED,
-    ALBUM_ASSEMBLER,
-    ALBUMS_PARSED,
-    CRAWL_TRIGGER,
-    ENRICHMENT,
-    INDEXING,
-    MEDIA_SETTLED,
-    POST_PERSISTENCE,
-    POSTS_CRAWL,
-    POSTS_DELETED,
-    POSTS_ENRICHED,
-    POSTS_INDEXED,
-    POSTS_PARSED,
-    POSTS_RETAG,
-    POSTS_TAGGED,
-    POSTS_VISION_ANALYZED,
-    RETAGGING,
-    TAG_PERSISTENCE,
-    TAGGING,
-    TELETHON_INGEST,
-    VISION_ANALYSIS,
-)
+from telegram_assistant import names
 
 SMALL = 4  # events at once where each takes long, so that several workers can share them
 
@@ -69,19 +47,19 @@ class Row:
 PIPELINE = (
     Row(
         "4.1",
-        TELETHON_INGEST,
+        names.TELETHON_INGEST,
         (),
-        (POSTS_PARSED, ALBUMS_PARSED),
+        (names.POSTS_PARSED, names.ALBUMS_PARSED),
         "captures posts, albums, edits, deletions and files",
         title=Words("Capture", "Захват постов"),
         told=Words("Read from Telegram and stored", "Прочитан из Telegram и сохранён"),
         about=Words("Reads the channels.", "Читает каналы."),
-        also_writes=(POSTS_DELETED, MEDIA_SETTLED),
+        also_writes=(names.POSTS_DELETED, names.MEDIA_SETTLED),
     ),
     Row(
         "4.2",
-        POST_PERSISTENCE,
-        (POSTS_PARSED,),
+        names.POST_PERSISTENCE,
+        (names.POSTS_PARSED,),
         (),
         "saves what another producer told of, and lets posts be found by their words",
         title=Words("Saving", "Сохранение"),
@@ -93,9 +71,9 @@ PIPELINE = (
     ),
     Row(
         "4.3",
-        VISION_ANALYSIS,
-        (POSTS_PARSED,),
-        (POSTS_VISION_ANALYZED,),
+        names.VISION_ANALYSIS,
+        (names.POSTS_PARSED,),
+        (names.POSTS_VISION_ANALYZED,),
         "looks at pictures, once per file",
         title=Words("Looking at pictures", "Разбор картинок"),
         told=Words("Pictures looked at", "Просмотрены картинки"),
@@ -104,26 +82,26 @@ PIPELINE = (
             "Читает текст на картинках и описывает их, каждый файл один раз.",
         ),
         batch=SMALL,
-        also_reads=(MEDIA_SETTLED,),  # a post is saved before its files are there
+        also_reads=(names.MEDIA_SETTLED,),  # a post is saved before its files are there
     ),
     Row(
         "4.4",
-        RETAGGING,
-        (POSTS_VISION_ANALYZED,),
-        (POSTS_TAGGED,),
+        names.RETAGGING,
+        (names.POSTS_VISION_ANALYZED,),
+        (names.POSTS_TAGGED,),
         "tags again, knowing what vision saw",
         title=Words("Tagging again", "Повторные теги"),
         told=Words("Tagged again, with its pictures", "Метки уточнены по картинкам"),
         about=Words(
             "Finds tags again, knowing what the pictures show.", "Находит теги заново, зная, что на картинках."
         ),
-        also_reads=(POSTS_RETAG,),  # on request
+        also_reads=(names.POSTS_RETAG,),  # on request
     ),
     Row(
         "4.5",
-        TAGGING,
-        (POSTS_PARSED,),
-        (POSTS_TAGGED,),
+        names.TAGGING,
+        (names.POSTS_PARSED,),
+        (names.POSTS_TAGGED,),
         "tags, topics and entities",
         title=Words("Tagging", "Теги"),
         told=Words("Tagged", "Получил метки"),
@@ -131,8 +109,8 @@ PIPELINE = (
     ),
     Row(
         "4.6",
-        TAG_PERSISTENCE,
-        (POSTS_TAGGED,),
+        names.TAG_PERSISTENCE,
+        (names.POSTS_TAGGED,),
         (),
         "saves tags",
         title=Words("Saving tags", "Сохранение тегов"),
@@ -141,20 +119,20 @@ PIPELINE = (
     ),
     Row(
         "4.7",
-        CRAWL_TRIGGER,
-        (POSTS_TAGGED,),
-        (POSTS_CRAWL,),
+        names.CRAWL_TRIGGER,
+        (names.POSTS_TAGGED,),
+        (names.POSTS_CRAWL,),
         "decides which links deserve reading",
         title=Words("Choosing links", "Выбор ссылок"),
         told=Words("Links sorted", "Отобраны ссылки"),
         about=Words("Decides which links deserve reading.", "Решает, какие ссылки стоит прочитать."),
-        also_writes=(POSTS_ENRICHED,),  # for posts with nothing to read
+        also_writes=(names.POSTS_ENRICHED,),  # for posts with nothing to read
     ),
     Row(
         "4.8",
-        ENRICHMENT,
-        (POSTS_CRAWL,),
-        (POSTS_ENRICHED,),
+        names.ENRICHMENT,
+        (names.POSTS_CRAWL,),
+        (names.POSTS_ENRICHED,),
         "reads the links",
         title=Words("Reading links", "Чтение ссылок"),
         told=Words("Linked pages read", "Прочитаны страницы по ссылкам"),
@@ -163,23 +141,23 @@ PIPELINE = (
     ),
     Row(
         "4.9",
-        INDEXING,
-        (POSTS_ENRICHED,),
-        (POSTS_INDEXED,),
+        names.INDEXING,
+        (names.POSTS_ENRICHED,),
+        (names.POSTS_INDEXED,),
         "puts posts into the vector index and the graph, and takes deleted ones out",
         title=Words("Indexing", "Индексация"),
         told=Words("Made searchable", "Добавлен в поиск"),
         about=Words(
             "Makes posts findable, and takes deleted ones out.", "Делает посты находимыми и убирает удалённые."
         ),
-        also_reads=(POSTS_DELETED, POSTS_VISION_ANALYZED, ALBUM_ASSEMBLED),
+        also_reads=(names.POSTS_DELETED, names.POSTS_VISION_ANALYZED, names.ALBUM_ASSEMBLED),
         at_once=1,  # writers of an embedded index wait for each other anyway
     ),
     Row(
         "4.10",
-        ALBUM_ASSEMBLER,
-        (ALBUMS_PARSED, POSTS_VISION_ANALYZED),
-        (ALBUM_ASSEMBLED,),
+        names.ALBUM_ASSEMBLER,
+        (names.ALBUMS_PARSED, names.POSTS_VISION_ANALYZED),
+        (names.ALBUM_ASSEMBLED,),
         "says what the pictures of an album show together",
         title=Words("Albums", "Альбомы"),
         told=Words("Album put together", "Собран альбом"),

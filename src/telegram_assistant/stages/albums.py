@@ -28,9 +28,8 @@ from telegram_assistant.domain.models import MOST_LABELS, Seen
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, album_state
 from telegram_assistant.stages.index_entry import ALBUM
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.vision_analysis import VISION
-from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments, StoredPost, StoredPosts
+from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments, Pictures, StoredPost, StoredPosts
 
 LIMIT_SECONDS = 3600.0  # how long an album waits for its last picture
 KEPT_SECONDS = 7 * 86_400
@@ -187,10 +186,10 @@ class Summary:
 class AlbumSummaries:
     """Makes them from what is stored of the items."""
 
-    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, seen: PictureWords) -> None:
+    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, pictures: Pictures) -> None:
         self._stored_posts = stored_posts
         self._enrichments = enrichments
-        self._seen = seen
+        self._pictures = pictures
 
     async def make(self, album: AlbumParsed) -> Summary:
         """Raises Skip when no item is left."""
@@ -198,7 +197,7 @@ class AlbumSummaries:
         items = [posts[id_] for id_ in album.post_ids if id_ in posts and not posts[id_].deleted]
         if not items:
             raise Skip("every item of the album is gone")
-        found = await self._seen.pictures_of(items)
+        found = await self._pictures.of_posts(items)
         seen = [one for item in items for _, one in found[item.post_id]]
         return Summary(
             post_id=_speaker(items).post_id,

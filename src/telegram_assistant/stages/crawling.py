@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from telegram_assistant.bus.stage import Done, Outcome, each
+from telegram_assistant.bus.stage import Done, KeyedLocks, Outcome, each
 from telegram_assistant.crawl.budget import CrawlBudget
 from telegram_assistant.crawl.rules import CrawlRules, Subject, decide
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
@@ -21,7 +21,6 @@ from telegram_assistant.domain.page import Page, PageReader
 from telegram_assistant.domain.urls import NO_HOSTS, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
-from telegram_assistant.stages.keyed_locks import KeyedLocks
 from telegram_assistant.stores.postgres.enrichment import StoredPosts
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.pages import Pages

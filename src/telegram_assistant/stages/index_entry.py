@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.events import PostEnriched
 from telegram_assistant.domain.models import Entity, EntityKind, Seen
 from telegram_assistant.domain.query import Mark
@@ -15,9 +16,9 @@ from telegram_assistant.index.graph import Image, PostNode, WebPage
 from telegram_assistant.index.vectors import Point
 from telegram_assistant.language.documents import Document, Source, make_document, parts_of
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.stages.picture_words import PictureWords, words
-from telegram_assistant.stages.tag_persistence import TAGS, save_tags
-from telegram_assistant.stores.postgres.enrichment import Enrichments, StoredPost, StoredPosts
+from telegram_assistant.log import get_logger
+from telegram_assistant.stages.tagging import TAGS, picture_words, save_tags
+from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPost, StoredPosts
 from telegram_assistant.stores.postgres.pages import Pages, StoredPage
 from telegram_assistant.stores.postgres.search import SearchDocuments
 
@@ -70,13 +71,23 @@ class Entry:
         return tuple(Entity(EntityKind(one["kind"]), one["name"]) for one in self.tags_row.get("entities", ()))
 
     @property
+    def poll_words(self) -> str:
+        poll = self.post.details.get("poll") or {}
+        return "\n".join([str(poll.get("question", "")), *map(str, poll.get("answers", ()))])
+
+    @property
+    def album_words(self) -> str:
+        return "\n".join(str(self.album.get(part) or "") for part in ("vision_summary", "vision_ocr_text"))
+
+    @property
+    def page_words(self) -> list[str]:
+        return [f"{page.title}\n{page.description or page.text[:LONGEST_PAGE]}" for page in self.pages if page.text]
+
+    @property
     def text(self) -> str:
         """Of post, poll, pictures, album and pages. One without any word is found by where it stands (LESSONS 21)."""
-        read = [f"{page.title}\n{page.description or page.text[:LONGEST_PAGE]}" for page in self.pages if page.text]
-        album = "\n".join(str(self.album.get(part) or "") for part in ("vision_summary", "vision_ocr_text"))
-        poll = self.post.details.get("poll") or {}
-        asked = "\n".join([str(poll.get("question", "")), *map(str, poll.get("answers", ()))])
-        parts = [self.post.text, asked, words(self.pictures), album.strip(), *read]
+        seen = picture_words(self.pictures)
+        parts = [self.post.text, self.poll_words, seen, self.album_words.strip(), *self.page_words]
         whole = "\n\n".join(part for part in parts if part.strip())[:LONGEST]
         return whole or " ".join([self.post.channel_title, *sorted({file.kind for file in self.post.files})])
 
@@ -129,11 +140,11 @@ class Entry:
 class EntryReader:
     """Reads a batch of entries with one statement per table."""
 
-    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, pages: Pages, seen: PictureWords) -> None:
+    def __init__(self, stored_posts: StoredPosts, enrichments: Enrichments, pages: Pages, pictures: Pictures) -> None:
         self._stored_posts = stored_posts
         self._enrichments = enrichments
         self._pages = pages
-        self._seen = seen
+        self._pictures = pictures
 
     async def store_tags(self, events: Sequence[PostEnriched]) -> None:
         """They may come here before they are stored, and who reads the post next must not find it without them."""
@@ -147,7 +158,7 @@ class EntryReader:
         }
         albums = await self._enrichments.of(ALBUM, post_ids)
         pages = await self._pages.of(post_ids)
-        pictures = await self._seen.pictures_of(list(posts.values()))
+        pictures = await self._pictures.of_posts(list(posts.values()))
         return {
             id_: Entry(
                 post=post,
@@ -160,7 +171,7 @@ class EntryReader:
         }
 
     async def pictures(self, post_ids: Sequence[UUID]) -> dict[UUID, list[tuple[str, Seen]]]:
-        return await self._seen.pictures_of(list((await self._stored_posts.of(post_ids)).values()))
+        return await self._pictures.of_posts(list((await self._stored_posts.of(post_ids)).values()))
 
 
 class TextIndex:
@@ -213,13 +224,9 @@ class TextIndex:
 def source_of(entry: Entry) -> Source:
     """What can be found of a post, and how much each part of it weighs."""
     post = entry.post
-    poll = post.details.get("poll") or {}
-    asked = "\n".join([str(poll.get("question", "")), *map(str, poll.get("answers", ()))])
-    album = "\n".join(str(entry.album.get(part) or "") for part in ("vision_summary", "vision_ocr_text"))
-    pages = [f"{page.title}\n{page.description or page.text[:LONGEST_PAGE]}" for page in entry.pages if page.text]
-    seen = words(entry.pictures)
-    sections = [("A", post.text), ("A", asked), ("B", "\n".join(entry.tags)), ("C", seen), ("C", album)]
-    parts = parts_of([*sections, *(("D", page) for page in pages)])
+    sections = [("A", post.text), ("A", entry.poll_words), ("B", "\n".join(entry.tags))]
+    sections += [("C", picture_words(entry.pictures)), ("C", entry.album_words)]
+    parts = parts_of([*sections, *(("D", page) for page in entry.page_words)])
     forwarded = bool(post.details.get("forward"))
     marks = [(Mark.EDITED, post.edited), (Mark.FORWARDED, forwarded), (Mark.DELETED, post.deleted)]
     return Source(
@@ -235,3 +242,64 @@ def source_of(entry: Entry) -> Source:
         has=entry.has,
         marks=tuple(mark for mark, is_set in marks if is_set),
     )
+
+
+EVERY = 15.0  # seconds
+BATCH = 200
+BREATH = 0.2  # between two batches: new posts come first
+LOOK_EVERY = 3600.0  # for posts without a document: indexing itself makes one for each
+COUNT_EVERY = 6 * 3600.0
+GROWN = 0.1  # by this share: words are counted anew
+
+log = get_logger(__name__)
+
+
+@dataclass
+class SearchUpkeep:
+    """Several processes may do it at once: each document is written once, and counts are the same."""
+
+    texts: TextIndex
+    documents: SearchDocuments
+    entries: EntryReader
+    counted: int = 0  # documents at the last count
+    counted_at: float | None = None
+    changed: int = 0  # documents that had been written by then
+
+    async def run(self, task: Task) -> None:
+        """A supervised job."""
+        task.ready()
+        loop = asyncio.get_running_loop()
+        look_at = loop.time()
+        while True:
+            if loop.time() >= look_at:
+                await self.fill(task)
+                look_at = loop.time() + LOOK_EVERY
+            await self.count(loop.time())
+            task.progress()
+            await asyncio.sleep(EVERY)
+
+    async def fill(self, task: Task | None = None) -> int:
+        """Make the documents of posts that were indexed before there were any, or by an older version."""
+        done = 0
+        before: list[UUID] = []
+        while (missing := await self.documents.missing(limit=BATCH)) and missing != before:
+            await self.texts.put((await self.entries.of(missing)).values())
+            done += len(missing)
+            before = missing  # the same again: nothing can be made of them now
+            if task is not None:
+                task.progress()
+            await asyncio.sleep(BREATH)
+        if done:
+            log.info("search_documents_made", posts=done)
+        return done
+
+    async def count(self, now: float) -> bool:
+        """Whether it was time to count."""
+        grown = self.texts.changed - self.changed
+        due = self.counted_at is None or now >= self.counted_at + COUNT_EVERY
+        if not due and grown <= max(20, GROWN * self.counted):
+            return False
+        self.changed = self.texts.changed
+        self.counted = await self.documents.count_terms()
+        self.counted_at = now
+        return True

@@ -31,7 +31,7 @@ from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.vectors import Model, Point, Vectors
 from telegram_assistant.names import POSTS_INDEXED
 from telegram_assistant.stages.index_entry import Entry, EntryReader, TextIndex
-from telegram_assistant.stages.picture_words import words
+from telegram_assistant.stages.tagging import picture_words
 from telegram_assistant.stores.postgres.budgets import Budgets
 
 
@@ -155,7 +155,7 @@ async def index_posts(events: Sequence[PostEnriched], *, indexes: Indexes) -> li
 async def index_seen(events: Sequence[PostVisionAnalyzed], *, indexes: Indexes) -> list[Outcome]:
     """Late vision results: where they have words, retagging brings the post; else it is brought up to date here."""
     pictures = await indexes.entries.pictures([event.post_id for event in events])
-    plain = [event for event in events if not words(pictures.get(event.post_id, ()))]
+    plain = [event for event in events if not picture_words(pictures.get(event.post_id, ()))]
     outcomes = iter(await _index(plain, indexes))
     keep = {id(event) for event in plain}
     brought_by_retagging = Skip("")

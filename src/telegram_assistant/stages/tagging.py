@@ -1,7 +1,8 @@
 """`tagging` (SPEC 4.5) and `retagging` (4.4): what a model makes of a post's words, and again when vision read more.
 
 A loop is impossible: tagging reads what capture publishes, retagging what vision publishes, and both publish
-`posts.tagged`, which neither of them nor vision reads.
+`posts.tagged`, which neither of them nor vision reads. `tag_persistence` (4.6) stores the tags, of `kind` "tags" in
+`post_enrichment`, and publishes nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 from uuid import UUID, uuid4
 
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.events import PostParsed, PostRetag, PostTagged, PostVisionAnalyzed, Trigger
-from telegram_assistant.domain.models import Tagged, Tagger
+from telegram_assistant.domain.models import Seen, Tagged, Tagger
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import POSTS_RETAG, POSTS_TAGGED
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stores.postgres.budgets import Budgets
-from telegram_assistant.stores.postgres.enrichment import StoredPosts
+from telegram_assistant.stores.postgres.enrichment import Enrichment, Enrichments, Pictures, StoredPosts
+
+TAGS = "tags"
+# What knew more is not overwritten by what knew less, whichever comes first.
+RANKS = {Trigger.INITIAL: 0, Trigger.VISION_RETAG: 1, Trigger.MANUAL: 2}
+LONGEST = 4000  # characters of words from pictures that a post is given
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,11 @@ async def tag_posts(events: Sequence[PostParsed], *, tagging: Tagging) -> list[O
 
 
 async def retag_posts(
-    events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, stored_posts: StoredPosts, seen: PictureWords
+    events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, stored_posts: StoredPosts, pictures: Pictures
 ) -> list[Outcome]:
     """Where vision read something that the tags do not know of, or on request."""
     posts = await stored_posts.of([event.post_id for event in events])
-    words = await seen.of(list(posts.values()))
+    seen = await pictures.of_posts(list(posts.values()))
     payers = await tagging.budgets.watchers({post.channel_id for post in posts.values()})
 
     async def one(event: PostVisionAnalyzed | PostRetag) -> Done:
@@ -65,7 +71,7 @@ async def retag_posts(
             raise Skip("the post is gone")
         if post.content_hash != event.content_hash:
             raise Skip("the post was edited meanwhile, and comes again")
-        read = words.get(post.post_id, "")
+        read = picture_words(seen.get(post.post_id, ()))
         trigger = Trigger.MANUAL if isinstance(event, PostRetag) else Trigger.VISION_RETAG
         if not read and trigger is Trigger.VISION_RETAG:
             raise Skip("vision added no words")
@@ -75,6 +81,10 @@ async def retag_posts(
         return Done((_event(event, found, tagging, trigger, post.urls),), note=note)
 
     return await each(events, one, at_once=tagging.at_once)
+
+
+def picture_words(pictures: Sequence[tuple[str, Seen]]) -> str:
+    return "\n".join(seen.words for _, seen in pictures if seen.words)[:LONGEST]
 
 
 async def ask_retag(
@@ -133,3 +143,24 @@ def _event(
         trigger=trigger,
         urls=urls,
     )
+
+
+async def save_tags(events: Sequence[PostTagged], *, enrichments: Enrichments) -> list[Outcome]:
+    """Tags of words that the post no longer has are left out: the edited post is on its way."""
+    found = [Enrichment(event.post_id, event.content_hash, tags_of(event), event.provider) for event in events]
+    changed = await enrichments.save(TAGS, found)
+    return [Done(note="saved" if event.post_id in changed else "known, or out of date") for event in events]
+
+
+def tags_of(event: PostTagged) -> dict[str, Any]:
+    """As they are stored, and as indexing reads them."""
+    return {
+        "tags": list(event.tags),
+        "tags_hash": event.tags_hash,
+        "topics": list(event.topics),
+        "entities": [{"kind": entity.kind, "name": entity.name} for entity in event.entities],
+        "language": event.language,
+        "model": event.model,
+        "trigger": event.trigger,
+        "rank": RANKS[event.trigger],
+    }

@@ -13,13 +13,12 @@ from typing import Any, Protocol
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.ai.vision.describer import known_result
 from telegram_assistant.ai.vision.policy import Decision, PictureFacts, Policy, Provider
-from telegram_assistant.bus.stage import Done, Outcome, each
+from telegram_assistant.bus.stage import Done, KeyedLocks, Outcome, each
 from telegram_assistant.domain.events import MediaSettled, PostParsed, PostVisionAnalyzed
 from telegram_assistant.domain.models import Describer, Picture, Seen
 from telegram_assistant.domain.pictures import Fingerprint, completed
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.names import POSTS_VISION_ANALYZED
-from telegram_assistant.stages.keyed_locks import KeyedLocks
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets
 from telegram_assistant.stores.postgres.enrichment import (

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from telegram_assistant import __version__
+from telegram_assistant import __version__, names
 from telegram_assistant.ai.providers import Models, Provider, build_models
 from telegram_assistant.ai.spend import ModelBudget
 from telegram_assistant.ai.vision.describer import LocalVision
@@ -36,41 +36,16 @@ from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.names import (
-    ALBUM_ASSEMBLED,
-    ALBUM_ASSEMBLER,
-    ALBUMS_PARSED,
-    CRAWL_TRIGGER,
-    ENRICHMENT,
-    INDEXING,
-    MEDIA_SETTLED,
-    POST_PERSISTENCE,
-    POSTS_CRAWL,
-    POSTS_DELETED,
-    POSTS_ENRICHED,
-    POSTS_PARSED,
-    POSTS_RETAG,
-    POSTS_TAGGED,
-    POSTS_VISION_ANALYZED,
-    REEMBED_LOCK,
-    RETAGGING,
-    TAG_PERSISTENCE,
-    TAGGING,
-    VISION_ANALYSIS,
-)
 from telegram_assistant.stages import EVENTS, ROWS, groups
 from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
-from telegram_assistant.stages.index_entry import EntryReader, TextIndex
+from telegram_assistant.stages.index_entry import EntryReader, SearchUpkeep, TextIndex
 from telegram_assistant.stages.index_upkeep import IndexUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stages.reconciler import Reconciler
 from telegram_assistant.stages.reindexing import Reembedding
-from telegram_assistant.stages.search_upkeep import SearchUpkeep
-from telegram_assistant.stages.tag_persistence import save_tags
-from telegram_assistant.stages.tagging import Tagging, retag_posts, tag_posts
+from telegram_assistant.stages.tagging import Tagging, retag_posts, save_tags, tag_posts
 from telegram_assistant.stages.vision_analysis import Vision, analyse_posts
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelResults
 from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPosts
@@ -162,11 +137,11 @@ async def start_worker(runtime: Runtime) -> Pipeline:
     # Together: each finishes what it has in hand, so a stop does not wait for nine in turn.
     runtime.stack.push_async_callback(runtime.supervisor.stop_together, list(consumers))
     for stage_name, consumer in consumers.items():
-        run = partial(_when_admitted, index_upkeep, consumer.run) if stage_name == INDEXING else consumer.run
+        run = partial(_when_admitted, index_upkeep, consumer.run) if stage_name == names.INDEXING else consumer.run
         await runtime.supervisor.start(stage_name, run, patience=PATIENCE)
     deadlines = partial(keep_deadlines, albums=albums, publisher=Publisher(runtime.redis))
     await runtime.start_task("album_deadlines", deadlines, patience=PATIENCE)
-    lock = Lock(runtime.redis, REEMBED_LOCK, name, ttl=REEMBED_TTL, monotonic=asyncio.get_running_loop().time)
+    lock = Lock(runtime.redis, names.REEMBED_LOCK, name, ttl=REEMBED_TTL, monotonic=asyncio.get_running_loop().time)
     reembedding = Reembedding(indexes, stores.stored_posts, lock)
     await runtime.start_task("reembedding", reembedding.run, patience=PATIENCE)
     runtime.health.sections["reembedding"] = reembedding.report
@@ -220,13 +195,13 @@ def _indexes(runtime: Runtime, stores: Stores, models: Models) -> Indexes:
     runtime.stack.push_async_callback(vectors.close)
     graph = open_graph(runtime.settings, runtime.folder.path)
     runtime.stack.push_async_callback(graph.close)
-    entries = EntryReader(stores.stored_posts, stores.enrichments, stores.pages, PictureWords(stores.pictures))
+    entries = EntryReader(stores.stored_posts, stores.enrichments, stores.pages, stores.pictures)
     texts = TextIndex(stores.documents, Lexicon(Inflection()))
     return Indexes(vectors, graph, texts, models.embedder, entries, runtime.clock, stores.budgets)
 
 
 def _albums(runtime: Runtime, stores: Stores) -> Albums:
-    summaries = AlbumSummaries(stores.stored_posts, stores.enrichments, PictureWords(stores.pictures))
+    summaries = AlbumSummaries(stores.stored_posts, stores.enrichments, stores.pictures)
     return Albums(runtime.redis, summaries, runtime.clock)
 
 
@@ -284,18 +259,15 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
     tagging = Tagging(models.tagger, stores.budgets, clock, min_chars=settings.tagging_min_chars)
     crawling = _crawling(runtime, stores, allow)
     rules = load_rules(settings.crawl_rules_file)
-    seen = PictureWords(stores.pictures)
+    retag = partial(retag_posts, tagging=tagging, stored_posts=stored_posts, pictures=stores.pictures)
     look = partial(analyse_posts, vision=vision, stored_posts=stored_posts, enrichments=stores.enrichments)
     return {
-        VISION_ANALYSIS: {POSTS_PARSED: look, MEDIA_SETTLED: look},
-        TAGGING: {POSTS_PARSED: partial(tag_posts, tagging=tagging)},
-        RETAGGING: {
-            POSTS_VISION_ANALYZED: partial(retag_posts, tagging=tagging, stored_posts=stored_posts, seen=seen),
-            POSTS_RETAG: partial(retag_posts, tagging=tagging, stored_posts=stored_posts, seen=seen),
-        },
-        TAG_PERSISTENCE: {POSTS_TAGGED: partial(save_tags, enrichments=stores.enrichments)},
-        CRAWL_TRIGGER: {
-            POSTS_TAGGED: partial(
+        names.VISION_ANALYSIS: {names.POSTS_PARSED: look, names.MEDIA_SETTLED: look},
+        names.TAGGING: {names.POSTS_PARSED: partial(tag_posts, tagging=tagging)},
+        names.RETAGGING: {names.POSTS_VISION_ANALYZED: retag, names.POSTS_RETAG: retag},
+        names.TAG_PERSISTENCE: {names.POSTS_TAGGED: partial(save_tags, enrichments=stores.enrichments)},
+        names.CRAWL_TRIGGER: {
+            names.POSTS_TAGGED: partial(
                 trigger_crawls,
                 rules=rules,
                 stored_posts=stored_posts,
@@ -305,23 +277,23 @@ def _handlers(runtime: Runtime, stores: Stores, models: Models, vision: Vision) 
                 allow=allow,
             )
         },
-        ENRICHMENT: {POSTS_CRAWL: partial(enrich_posts, crawling=crawling)},
+        names.ENRICHMENT: {names.POSTS_CRAWL: partial(enrich_posts, crawling=crawling)},
     }
 
 
 def _index_handlers(indexes: Indexes, albums: Albums, saver: Saver) -> dict[str, dict[str, Handler]]:
     save = partial(save_posts, texts=indexes.texts, entries=indexes.entries, saver=saver)
     return {
-        POST_PERSISTENCE: {POSTS_PARSED: save},
-        INDEXING: {
-            POSTS_ENRICHED: partial(index_posts, indexes=indexes),
-            POSTS_VISION_ANALYZED: partial(index_seen, indexes=indexes),
-            ALBUM_ASSEMBLED: partial(index_albums, indexes=indexes),
-            POSTS_DELETED: partial(unindex_posts, indexes=indexes),
+        names.POST_PERSISTENCE: {names.POSTS_PARSED: save},
+        names.INDEXING: {
+            names.POSTS_ENRICHED: partial(index_posts, indexes=indexes),
+            names.POSTS_VISION_ANALYZED: partial(index_seen, indexes=indexes),
+            names.ALBUM_ASSEMBLED: partial(index_albums, indexes=indexes),
+            names.POSTS_DELETED: partial(unindex_posts, indexes=indexes),
         },
-        ALBUM_ASSEMBLER: {
-            ALBUMS_PARSED: partial(begin_albums, albums=albums),
-            POSTS_VISION_ANALYZED: partial(follow_items, albums=albums),
+        names.ALBUM_ASSEMBLER: {
+            names.ALBUMS_PARSED: partial(begin_albums, albums=albums),
+            names.POSTS_VISION_ANALYZED: partial(follow_items, albums=albums),
         },
     }
 
@@ -343,9 +315,7 @@ def open_indexes(runtime: Runtime) -> Indexes:
     vectors, graph = open_vectors(settings, runtime.folder.path), open_graph(settings, runtime.folder.path)
     runtime.stack.push_async_callback(vectors.close)
     runtime.stack.push_async_callback(graph.close)
-    entries = EntryReader(
-        StoredPosts(database), Enrichments(database), Pages(database), PictureWords(Pictures(database))
-    )
+    entries = EntryReader(StoredPosts(database), Enrichments(database), Pages(database), Pictures(database))
     texts = TextIndex(SearchDocuments(database), Lexicon(Inflection()))
     return Indexes(vectors, graph, texts, embedder, entries, runtime.clock)
 

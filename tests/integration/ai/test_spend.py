@@ -29,7 +29,6 @@ from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stages.indexing import Indexes, index_posts
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.tagging import Tagging, tag_posts
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelResults, ModelUsage
@@ -82,7 +81,7 @@ async def desk(database: AsyncEngine, redis: Redis) -> Desk:
 @pytest.fixture
 async def indexes_of(desk: Desk, folder: Path) -> AsyncIterator[Callable[[Models], Indexes]]:
     vectors, graph = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph", memory_mb=128)
-    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, PictureWords(desk.pictures))
+    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, desk.pictures)
     texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
     yield lambda models: Indexes(vectors, graph, texts, models.embedder, entries, utc_now, desk.budgets)
     await vectors.close()

@@ -10,7 +10,6 @@ import pytest
 from telegram_assistant.domain.events import Trigger
 from telegram_assistant.domain.models import Identity, Tagged
 from telegram_assistant.names import POSTS_PARSED, POSTS_RETAG, POSTS_TAGGED, RETAGGING
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.tagging import Tagging, retag_posts
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import WEATHER, Desk, post
@@ -36,7 +35,7 @@ async def test_spec_8_a_manual_retag_from_the_command_line(tga: Tga, desk: Desk)
     printed = await tga("retag", "https://t.me/news/1")
     assert "1 posts are tagged again" in printed.out
     tagging = Tagging(Model(), desk.budgets, utc_now)
-    handler = partial(retag_posts, tagging=tagging, stored_posts=desk.stored_posts, seen=PictureWords(desk.pictures))
+    handler = partial(retag_posts, tagging=tagging, stored_posts=desk.stored_posts, pictures=desk.pictures)
     await run_stage(desk, RETAGGING, {POSTS_RETAG: handler})
     [tagged] = await desk.told(POSTS_TAGGED)
     assert (tagged.post_id, tagged.trigger) == (post(1).id, Trigger.MANUAL)

@@ -13,7 +13,6 @@ from telegram_assistant.language.documents import make_document
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader, source_of
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, post
 
@@ -31,7 +30,7 @@ async def filled(desk: Desk) -> Desk:
         channel=CHANNEL,
     )
     await desk.save(*posts)
-    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, PictureWords(desk.pictures))
+    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, desk.pictures)
     lexicon = Lexicon(Inflection())
     found = await entries.of([one.id for one in posts])
     await SearchDocuments(desk.database).put([make_document(source_of(entry), lexicon) for entry in found.values()])

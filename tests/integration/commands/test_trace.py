@@ -15,8 +15,7 @@ from telegram_assistant.domain.models import Identity, Tagged
 from telegram_assistant.domain.text import Link
 from telegram_assistant.names import CRAWL_TRIGGER, INDEXING, POSTS_PARSED, POSTS_TAGGED, TAG_PERSISTENCE, TAGGING
 from telegram_assistant.stages.crawling import trigger_crawls
-from telegram_assistant.stages.tag_persistence import save_tags
-from telegram_assistant.stages.tagging import Tagging, tag_posts
+from telegram_assistant.stages.tagging import Tagging, save_tags, tag_posts
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, POSTED, WEATHER, Desk, post
 from tests.integration.stages.loop import run_stage

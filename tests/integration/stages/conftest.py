@@ -23,7 +23,6 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stages.indexing import Indexes
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.tagging import Tagging
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.database import open_database
@@ -104,11 +103,6 @@ async def desk(database: AsyncEngine, redis: Redis) -> Desk:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def seen_words(desk: Desk) -> PictureWords:
-    return PictureWords(desk.pictures)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
 async def tagging(desk: Desk, local: Local) -> Tagging:
     return Tagging(local.models.tagger, desk.budgets, utc_now)
 
@@ -116,7 +110,7 @@ async def tagging(desk: Desk, local: Local) -> Tagging:
 @pytest_asyncio.fixture(loop_scope="session")
 async def indexes(desk: Desk, local: Local, folder: Path) -> AsyncIterator[Indexes]:
     vectors, graph = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph", memory_mb=128)
-    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, PictureWords(desk.pictures))
+    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, desk.pictures)
     texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
     yield Indexes(vectors, graph, texts, local.models.embedder, entries, utc_now)
     await vectors.close()

@@ -22,7 +22,6 @@ from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, ALBUMS_PARSED, MEDIA_SETTLED
 from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items, keep_deadlines
 from telegram_assistant.stages.index_entry import ALBUM
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stores.redis import open_redis
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, Desk, analyzed, drawing, events_of, photo
@@ -61,7 +60,7 @@ class Album:
         return [self.whole, *self.items]
 
     def albums(self, **fields: Any) -> Albums:
-        summaries = AlbumSummaries(self.desk.stored_posts, self.desk.enrichments, PictureWords(self.desk.pictures))
+        summaries = AlbumSummaries(self.desk.stored_posts, self.desk.enrichments, self.desk.pictures)
         return replace(Albums(self.desk.redis, summaries, utc_now), **fields)
 
     async def hear(self, events: Sequence[AlbumEvent], albums: Albums | None = None) -> list[Outcome]:

@@ -19,11 +19,9 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import INDEXING, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.search.service import Search
-from telegram_assistant.stages.index_entry import Entry, EntryReader
+from telegram_assistant.stages.index_entry import Entry, EntryReader, SearchUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_posts, unindex_posts
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.post_persistence import save_posts
-from telegram_assistant.stages.search_upkeep import SearchUpkeep
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search
@@ -157,7 +155,7 @@ async def test_who_was_overtaken_takes_nothing_back(library: Library) -> None:
                 await index_posts([library.event(one)], indexes=library.indexes)
             return found
 
-    reader = Overtaken(desk.stored_posts, desk.enrichments, desk.pages, PictureWords(desk.pictures))
+    reader = Overtaken(desk.stored_posts, desk.enrichments, desk.pages, desk.pictures)
     assert await library.indexes.texts.put_words([one.id, UUID(int=5)], reader) == {one.id}
     assert reader.looks == 2
     assert await library.found("tag:прогноз погода") == [1]

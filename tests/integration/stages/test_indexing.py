@@ -24,8 +24,7 @@ from telegram_assistant.names import MEDIA_SETTLED, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.stages.crawling import trigger_crawls
 from telegram_assistant.stages.index_entry import ALBUM
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
-from telegram_assistant.stages.tag_persistence import save_tags
-from telegram_assistant.stages.tagging import Tagging, tag_posts
+from telegram_assistant.stages.tagging import Tagging, save_tags, tag_posts
 from telegram_assistant.stores.postgres.enrichment import Enrichment
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import (

@@ -18,7 +18,6 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.stages.index_entry import EntryReader, TextIndex
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.search import SearchDocuments
@@ -35,7 +34,7 @@ Save: TypeAlias = Callable[[Sequence[PostParsed]], Awaitable[list[Outcome]]]
 def save(desk: Desk) -> Save:
     """The stage, in a process that holds none of the embedded indexes."""
     texts = TextIndex(SearchDocuments(desk.database), Lexicon(Inflection()))
-    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, PictureWords(desk.pictures))
+    entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, desk.pictures)
     return partial(save_posts, texts=texts, entries=entries, saver=desk.saver)
 
 

@@ -11,8 +11,7 @@ from telegram_assistant.bus.stage import Done
 from telegram_assistant.domain.events import PostParsed, PostTagged, Trigger
 from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.names import POSTS_PARSED
-from telegram_assistant.stages.tag_persistence import TAGS, save_tags
-from telegram_assistant.stages.tagging import tags_hash
+from telegram_assistant.stages.tagging import TAGS, save_tags, tags_hash
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, WEATHER, Desk, post
 

@@ -13,7 +13,6 @@ from telegram_assistant.domain.events import Trigger
 from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen, Tagged, Usage
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED, POSTS_RETAG
-from telegram_assistant.stages.picture_words import PictureWords
 from telegram_assistant.stages.tagging import Tagging, ask_retag, retag_posts, tag_posts, tags_hash
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import (
@@ -90,9 +89,7 @@ async def test_the_same_event_twice_gives_the_same_tags_under_the_same_key(desk:
     )
 
 
-async def test_spec_8_a_post_is_tagged_again_when_somebody_asks_for_it(
-    desk: Desk, tagging: Tagging, seen_words: PictureWords
-) -> None:
+async def test_spec_8_a_post_is_tagged_again_when_somebody_asks_for_it(desk: Desk, tagging: Tagging) -> None:
     one, gone = post(1, WEATHER), post(2, FOOTBALL)
     await desk.save(one, gone)
     await desk.delete(gone)
@@ -100,12 +97,12 @@ async def test_spec_8_a_post_is_tagged_again_when_somebody_asks_for_it(
     for _ in range(2):
         assert await ask_retag(Publisher(desk.redis), desk.stored_posts, asked_for, utc_now) == [one.id]
     retags = await desk.told(POSTS_RETAG)
-    told = events_of(await retag_posts(retags, tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words))
+    told = events_of(await retag_posts(retags, tagging=tagging, stored_posts=desk.stored_posts, pictures=desk.pictures))
     assert [tagged.trigger for tagged in told] == [Trigger.MANUAL, Trigger.MANUAL]
     assert len({tagged.idempotency_key for tagged in told}) == 2, "each time it is asked for"
     assert 3 <= len(told[0].tags) <= 5
     await desk.save(post(1, FOOTBALL))
-    (stale, *_) = await retag_posts(retags, tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words)
+    (stale, *_) = await retag_posts(retags, tagging=tagging, stored_posts=desk.stored_posts, pictures=desk.pictures)
     assert isinstance(stale, Skip), "an edit brings the post again by itself"
 
 
@@ -132,14 +129,16 @@ async def test_lesson_19_a_model_that_is_away_means_later_and_one_bad_post_is_al
     assert isinstance(done, Done)
 
 
-async def test_retagging_knows_what_vision_read(desk: Desk, seen_words: PictureWords, tagging: Tagging) -> None:
+async def test_retagging_knows_what_vision_read(desk: Desk, tagging: Tagging) -> None:
     one = photo(1, WEATHER)
     await desk.save(one)
     sha256 = await desk.store(one, drawing(1))
     await desk.pictures.put(sha256, WRITTEN, identity=Identity("local", "test"))
     (initial,) = events_of(await tag_posts(await desk.told(POSTS_PARSED), tagging=tagging))
     events = [analyzed(event) for event in await desk.told(MEDIA_SETTLED)]
-    (again,) = events_of(await retag_posts(events, tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words))
+    (again,) = events_of(
+        await retag_posts(events, tagging=tagging, stored_posts=desk.stored_posts, pictures=desk.pictures)
+    )
     assert again.trigger is Trigger.VISION_RETAG
     assert again.content_hash == initial.content_hash
     assert again.idempotency_key != initial.idempotency_key
@@ -148,9 +147,7 @@ async def test_retagging_knows_what_vision_read(desk: Desk, seen_words: PictureW
     assert "Спартак" not in {entity.name for entity in initial.entities}
 
 
-async def test_retagging_leaves_alone_what_vision_added_nothing_to(
-    desk: Desk, seen_words: PictureWords, tagging: Tagging
-) -> None:
+async def test_retagging_leaves_alone_what_vision_added_nothing_to(desk: Desk, tagging: Tagging) -> None:
     """Nothing read; the post is gone; the post says something else by now (G5)."""
     wordless, gone, edited = photo(1, WEATHER), photo(2, WEATHER), photo(3, WEATHER)
     await desk.save(wordless, gone, edited)
@@ -163,7 +160,9 @@ async def test_retagging_leaves_alone_what_vision_added_nothing_to(
     await desk.save(photo(3, FOOTBALL))
     strange = replace(events[0], post_id=uuid4())
     before = asked("tag")
-    outcomes = await retag_posts([*events, strange], tagging=tagging, stored_posts=desk.stored_posts, seen=seen_words)
+    outcomes = await retag_posts(
+        [*events, strange], tagging=tagging, stored_posts=desk.stored_posts, pictures=desk.pictures
+    )
     assert [type(outcome) for outcome in outcomes] == [Skip] * 4
     reasons = [str(outcome) for outcome in outcomes]
     assert reasons == [

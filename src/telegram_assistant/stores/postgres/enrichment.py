@@ -218,6 +218,15 @@ class Pictures(Store):
         rows = await self._rows(statement, {"hashes": list(hashes), "identity": str(identity) if identity else None})
         return {row.sha256: msgspec.json.decode(row.data, type=Seen) for row in rows}
 
+    async def of_posts(self, posts: Sequence[StoredPost]) -> dict[UUID, list[tuple[str, Seen]]]:
+        """Each picture of each post that was looked at, by its SHA-256."""
+        hashes = {file.sha256 for post in posts for file in post.files if file.sha256}
+        found = await self.of(sorted(hashes))
+        return {
+            post.post_id: [(file.sha256, found[file.sha256]) for file in post.files if file.sha256 in found]
+            for post in posts
+        }
+
     async def near(self, fingerprint: Fingerprint, identity: Identity) -> list[Known]:
         """Pictures that may be this one, scaled or compressed anew, nearest first; the caller decides."""
         if fingerprint.plain:
