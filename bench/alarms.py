@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from telegram_assistant.domain.statistics import MIN_INTERVALS, percentile
-from telegram_assistant.domain.thresholds import MIN_THRESHOLD, quiet_hours, threshold
+from bench.replay import percentile
+from telegram_assistant.domain.silence import MIN_INTERVALS, MIN_THRESHOLD, quiet_hours, threshold
 from telegram_assistant.ingest.silence import JOB_TTL
 
 DAY = 86_400.0

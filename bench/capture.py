@@ -17,8 +17,8 @@ from bench.telegram import MOMENT, Served, served_world
 from bench.twins import Twins
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.media_rules import MediaRules, decide
-from telegram_assistant.domain.modes import Mode
 from telegram_assistant.domain.source import Peer
+from telegram_assistant.domain.visits import Mode
 from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay

@@ -11,12 +11,19 @@ from typing import Protocol
 
 from telegram_assistant.domain.polling import FIRST_PRICE, Allowance, Forecast, PollingRules, appetite_of, fair_price
 from telegram_assistant.domain.rhythm import DAY, HOUR, Rhythm, Shape, learn, shape_of
-from telegram_assistant.domain.statistics import percentile
 
 MOSCOW = 3 * HOUR
 RULES = PollingRules()
 STEER_EVERY = HOUR / 6
 PRICE_EVERY = 6 * HOUR
+
+
+def percentile(values: Sequence[float], fraction: float) -> float:
+    """Interpolated, as PostgreSQL's `percentile_cont` does."""
+    ordered = sorted(values)
+    position = fraction * (len(ordered) - 1)
+    low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
+    return low + (position - math.floor(position)) * (high - low)
 
 
 @dataclass(frozen=True, slots=True)

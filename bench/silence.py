@@ -14,8 +14,8 @@ from bench.alarms import DAY, Alarms, replay
 from bench.figure import RESULTS, Figure
 from bench.plot import Curve, Panel, draw
 from bench.polling import real_channels
+from bench.replay import percentile
 from bench.withheld import Report, live_through
-from telegram_assistant.domain.statistics import percentile
 from telegram_simulator.tempers import times
 from telegram_simulator.veil import Veil
 

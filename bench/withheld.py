@@ -15,8 +15,8 @@ from random import Random
 from sqlalchemy import text
 
 from bench.engines import Engines, started_engines
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.media_rules import MediaRules, decide
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.backfill import Backfill, HoleFiller

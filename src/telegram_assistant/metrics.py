@@ -8,8 +8,8 @@ from itertools import product
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from telegram_assistant.channel_metrics import ChannelCounter, ChannelGauge, ChannelHistogram, ChannelLabels
-from telegram_assistant.domain.modes import ForcedReason, Mode
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.visits import ForcedReason, Mode
 
 REGISTRY = CollectorRegistry(auto_describe=True)
 CHANNEL_LABELS = ChannelLabels()  # METRICS_MAX_CHANNELS sets its limit

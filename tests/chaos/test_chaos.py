@@ -23,9 +23,8 @@ from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from telegram_assistant.bus.streams import FIELD, decode
-from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.events import EVENTS
-from telegram_assistant.domain.post import post_id
+from telegram_assistant.domain.post import album_id, post_id
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED, stream
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_simulator.model import Ids

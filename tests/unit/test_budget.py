@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import SourceError
 from telegram_assistant.ingest.account_in_use import PATIENCE, SHORT_FLOOD, Budget, working_at

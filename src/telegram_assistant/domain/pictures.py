@@ -64,15 +64,6 @@ def bands(phash: int) -> tuple[int, ...]:
     return tuple(place << _BAND_BITS | phash >> (_BAND_BITS * place) & mask for place in range(_BANDS))
 
 
-def to_bigint(phash: int) -> int:
-    """As a signed number of 64 bits, which is what databases have."""
-    return phash - (1 << 64) if phash >> 63 else phash
-
-
-def from_bigint(stored: int) -> int:
-    return stored % (1 << 64)
-
-
 def near(one: Fingerprint, other: Fingerprint) -> bool:
     """They look the same, as far as a small grey copy can tell."""
     if one.plain or other.plain or distance(one.phash, other.phash) > NEAR:

@@ -30,7 +30,7 @@ from telegram_assistant.domain.rhythm import (
     recent,
     shape_of,
 )
-from telegram_assistant.domain.thresholds import MOSCOW
+from telegram_assistant.domain.silence import MOSCOW
 
 LEAST = 5.0  # seconds between two looks, unless the fixed interval is shorter
 FAINT = 0.05  # contagion below this is chance

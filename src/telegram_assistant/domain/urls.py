@@ -208,11 +208,6 @@ def canonical(url: Url) -> Url:
     return replace(url, query="&".join(kept))
 
 
-def canonical_url(text: str) -> str:
-    """Text to text, for keys: the same page is the same string. Raises BadUrl."""
-    return str(canonical(parse_url(text)))
-
-
 def forbidden(url: Url, allow: Allowance = NO_HOSTS) -> str | None:
     """Why we would not even connect, in one sentence; None: we may try (the address is checked then)."""
     if (url.host, url.port) in allow:

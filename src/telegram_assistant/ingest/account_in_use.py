@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from telegram_assistant.domain.accounts import Pace, Priority, rank, warm_up
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.moments import as_utc
-from telegram_assistant.domain.pacing import Pace, Priority, rank, warm_up
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.log import get_logger

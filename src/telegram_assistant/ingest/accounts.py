@@ -14,10 +14,9 @@ from uuid import UUID
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.accounts import Priority, Reach
 from telegram_assistant.domain.channel import ChannelRef
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import ChannelInfo, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.ingest.account_in_use import (
     READING,

@@ -20,8 +20,8 @@ import msgspec
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.ledger import LedgerState, next_ids, stride
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import PAGE_LIMIT, ReadElsewhere, Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.origins import Readers

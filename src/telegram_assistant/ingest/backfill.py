@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 
 from telegram_assistant.bus.observer import Pressure
 from telegram_assistant.bus.supervisor import Task, heed_stop
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.ledger import Coverage, Span
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import PAGE_LIMIT, Source, SourceError
 from telegram_assistant.errors import AssistantError, Skip
 from telegram_assistant.ingest.lock import Lock

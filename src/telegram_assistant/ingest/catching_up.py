@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.refresh import AWAY, CHANGES, NOT_TOLD, TOLD, changes_due, was_away
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import Changes, Source, SourceError
+from telegram_assistant.domain.visits import AWAY, CHANGES, NOT_TOLD, TOLD, changes_due, was_away
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import DIFFERENCES

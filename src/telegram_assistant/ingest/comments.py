@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from telegram_assistant.bus.supervisor import Task
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Source, SourceError
 from telegram_assistant.errors import Skip
 from telegram_assistant.ingest.origins import Readers

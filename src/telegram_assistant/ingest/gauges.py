@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.domain.thresholds import MOSCOW, known_zone
+from telegram_assistant.domain.silence import MOSCOW, known_zone
 from telegram_assistant.ingest.parser import unfinished_since
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import (

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.modes import Mode
 from telegram_assistant.domain.source import Deleted, Interrupted, LiveUpdate, NewPost, SourceError
+from telegram_assistant.domain.visits import Mode
 from telegram_assistant.errors import Skip
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.saver import Reading, Saver

@@ -22,8 +22,8 @@ from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.media_rules import MediaRules, decide, extension_of, over_limit, wait_after
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import FLOOD_JITTER_SECONDS, Backoff, Failure
 from telegram_assistant.domain.source import Source, SourceError

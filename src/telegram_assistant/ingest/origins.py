@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
+from telegram_assistant.domain.accounts import Priority, Reach
 from telegram_assistant.domain.channel import ChannelRef
-from telegram_assistant.domain.pacing import Priority
-from telegram_assistant.domain.sharing import Reach
 from telegram_assistant.domain.source import ChannelInfo, Source, SourceError
 from telegram_assistant.stores.postgres.channels import Channel
 

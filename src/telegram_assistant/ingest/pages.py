@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from telegram_assistant.domain.album import MAX_ITEMS
 from telegram_assistant.domain.ledger import Coverage, page_proves, run_proves
+from telegram_assistant.domain.post import MAX_ITEMS
 from telegram_assistant.domain.source import PAGE_LIMIT, Name, Page, Source
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
 from telegram_assistant.log import get_logger

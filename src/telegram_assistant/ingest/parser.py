@@ -12,12 +12,10 @@ from datetime import datetime, timedelta
 
 from redis.asyncio import Redis
 
-from telegram_assistant.domain.modes import Mode, first_visit_since
-from telegram_assistant.domain.refresh import WINDOWS, Window, covered_by, due_window
 from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.silence import arrivals, intervals, overlap
 from telegram_assistant.domain.source import Name, Source, SourceError
-from telegram_assistant.domain.statistics import arrivals, intervals
-from telegram_assistant.domain.thresholds import overlap
+from telegram_assistant.domain.visits import WINDOWS, Mode, Window, covered_by, due_window, first_visit_since
 from telegram_assistant.ingest.catching_up import CatchingUp, CaughtUp
 from telegram_assistant.ingest.pages import Memory, Stretch, between_albums, look_at, read_on
 from telegram_assistant.ingest.saver import Reading, Saved, Saver

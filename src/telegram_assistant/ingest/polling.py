@@ -16,7 +16,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from telegram_assistant.config import Settings
-from telegram_assistant.domain.pacing import limits_of, warm_up
+from telegram_assistant.domain.accounts import limits_of, warm_up
 from telegram_assistant.domain.polling import (
     Allowance,
     Explanation,
@@ -32,7 +32,7 @@ from telegram_assistant.domain.polling import (
     weight_of,
 )
 from telegram_assistant.domain.rhythm import Rhythm
-from telegram_assistant.domain.thresholds import zone_of
+from telegram_assistant.domain.silence import zone_of
 from telegram_assistant.ingest.account_in_use import READING
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import POLLING_LOOKS, POLLING_PRICE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from telegram_assistant.domain.pacing import Priority
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.source import PAGE_LIMIT, Changes, ChannelInfo, Page, Peer, Source, SourceError
 from telegram_assistant.ingest.account_in_use import Connection, working_at

@@ -17,10 +17,18 @@ from msgspec import to_builtins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.tracing import TRACES
-from telegram_assistant.domain.album import MAX_ITEMS, PARTIAL_AFTER, SETTLE_AFTER, album_is_settled
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import PROTECTED, MediaDecision
-from telegram_assistant.domain.post import Counters, Media, Post, post_id
+from telegram_assistant.domain.post import (
+    MAX_ITEMS,
+    PARTIAL_AFTER,
+    SETTLE_AFTER,
+    Counters,
+    Media,
+    Post,
+    album_is_settled,
+    post_id,
+)
 from telegram_assistant.domain.source import Hidden
 from telegram_assistant.errors import Reject, Skip
 from telegram_assistant.log import get_logger

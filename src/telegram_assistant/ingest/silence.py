@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from redis.asyncio import Redis
 
-from telegram_assistant.domain.thresholds import GapReport, backfill_window_start, report_gap, zone_of
+from telegram_assistant.domain.silence import GapReport, backfill_window_start, report_gap, zone_of
 from telegram_assistant.ingest.backfill import LOCK_TTL
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.ingest.statistics import Statistics

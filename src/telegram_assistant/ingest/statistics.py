@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 from redis.asyncio import Redis
 
-from telegram_assistant.domain.statistics import IntervalStats
+from telegram_assistant.domain.silence import IntervalStats
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import interarrival_stats
 from telegram_assistant.stores.postgres.rhythms import Intervals

@@ -15,9 +15,9 @@ from structlog.contextvars import bound_contextvars
 
 from telegram_assistant.bus.supervisor import Task
 from telegram_assistant.domain.health_status import promised_at
-from telegram_assistant.domain.modes import ForcedReason, Mode, ModeOverride, choose_mode
 from telegram_assistant.domain.retries import Failure, next_delay
 from telegram_assistant.domain.source import ReadElsewhere, SourceError, unforeseen
+from telegram_assistant.domain.visits import ForcedReason, Mode, ModeOverride, choose_mode
 from telegram_assistant.errors import AssistantError, Retry, Skip, in_words
 from telegram_assistant.ingest.origins import Readers
 from telegram_assistant.ingest.parser import ChannelParser, Parsed

@@ -9,8 +9,8 @@ from telegram_assistant.domain.access import OLD_HISTORIES_A_DAY, RECENT, Caller
 from telegram_assistant.domain.budgets import Claim, Kind, day_of
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.ledger import LedgerState
+from telegram_assistant.domain.silence import GapReport, report_gap, zone_of
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.domain.thresholds import GapReport, report_gap, zone_of
 from telegram_assistant.ingest.polling import LEARN_FROM, Explained, explain_next
 from telegram_assistant.services.problems import Problem, conflict, forbidden, not_found
 from telegram_assistant.services.services import Services

@@ -22,9 +22,9 @@ from redis.asyncio import Redis
 from telegram_assistant.bus.stage import Done, Outcome, each
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed, PostVisionAnalyzed
 from telegram_assistant.domain.models import MOST_LABELS, Seen
+from telegram_assistant.domain.post import album_id
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, album_state
 from telegram_assistant.stages.index_entry import ALBUM

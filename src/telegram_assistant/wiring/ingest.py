@@ -14,7 +14,7 @@ from typing import Any
 from telegram_assistant.bus.observer import Pressure
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.config import Settings, TelegramServer
-from telegram_assistant.domain.modes import ModeOverride
+from telegram_assistant.domain.visits import ModeOverride
 from telegram_assistant.errors import Fatal
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.ingest.account_in_use import Budget

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from telegram_assistant.domain.pacing import Pace
+from telegram_assistant.domain.accounts import Pace
 
 pytestmark = pytest.mark.e2e
 

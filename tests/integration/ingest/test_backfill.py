@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.domain.media_rules import MediaDecision
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.backfill import Backfill, HoleFiller
 from telegram_assistant.ingest.pages import between_albums

@@ -20,10 +20,10 @@ from telegram_assistant.bus.observer import MEGABYTE, Observer, Pressure
 from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import Publisher, make_group
 from telegram_assistant.bus.supervisor import Supervisor
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.events import PostParsed
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.errors import Retry

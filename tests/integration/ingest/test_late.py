@@ -13,13 +13,12 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
-from telegram_assistant.domain.modes import Mode
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.post import Post
-from telegram_assistant.domain.refresh import WINDOWS
 from telegram_assistant.domain.source import Peer, Source
+from telegram_assistant.domain.visits import WINDOWS, Mode
 from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.saver import Reading, Saver

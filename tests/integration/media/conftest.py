@@ -17,9 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telethon import TelegramClient
 
 from telegram_assistant.config import TelegramServer
+from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import decide
-from telegram_assistant.domain.pacing import Priority
 from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.media import DownloadRules, MediaProcessor
 from telegram_assistant.ingest.saver import Reading, Saver

@@ -15,9 +15,9 @@ import pytest_asyncio
 from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.domain.album import album_id
 from telegram_assistant.domain.events import AlbumAssembled, AlbumParsed, PostVisionAnalyzed
 from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen
+from telegram_assistant.domain.post import album_id
 from telegram_assistant.errors import Skip
 from telegram_assistant.names import ALBUM_ASSEMBLED, ALBUM_DEADLINES, ALBUMS_PARSED, MEDIA_SETTLED
 from telegram_assistant.stages.albums import Albums, AlbumSummaries, begin_albums, follow_items, keep_deadlines

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.album import AlbumKind, album_id, album_is_settled, album_kind, around
 from telegram_assistant.domain.ledger import Coverage
-from telegram_assistant.domain.post import MediaKind
+from telegram_assistant.domain.post import AlbumKind, MediaKind, album_id, album_is_settled, album_kind, around
 
 pytestmark = pytest.mark.unit
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from telegram_assistant.domain.modes import (
+from telegram_assistant.domain.visits import (
     ForcedReason,
     Mode,
     ModeDecision,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.pacing import (
+from telegram_assistant.domain.accounts import (
     COURTESY,
     LIMITS,
     WARM_UP,

@@ -16,11 +16,9 @@ from telegram_assistant.domain.pictures import (
     bands,
     completed,
     distance,
-    from_bigint,
     near,
     same_words,
     sharing,
-    to_bigint,
 )
 
 pytestmark = pytest.mark.unit
@@ -48,12 +46,6 @@ def test_near_hashes_share_a_band(phash: int, flipped: set[int]) -> None:
 def test_bands_tell_their_places_apart(phash: int) -> None:
     assert len(set(bands(phash))) == 4
     assert all(0 <= band < 2**18 for band in bands(phash)), "an index of 32-bit integers is enough"
-
-
-@given(HASHES)
-def test_a_hash_fits_a_bigint(phash: int) -> None:
-    assert -(2**63) <= to_bigint(phash) < 2**63
-    assert from_bigint(to_bigint(phash)) == phash
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from telegram_assistant.domain.polling import (
     weight_of,
 )
 from telegram_assistant.domain.rhythm import Rhythm
-from telegram_assistant.domain.thresholds import MOSCOW
+from telegram_assistant.domain.silence import MOSCOW
 
 pytestmark = pytest.mark.unit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.sharing import share
+from telegram_assistant.domain.accounts import share
 
 ACCOUNTS = st.integers(0, 12)
 PROCESSES = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=7, unique=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.thresholds import (
+from telegram_assistant.domain.silence import (
     MOSCOW,
     backfill_window_start,
     gap,

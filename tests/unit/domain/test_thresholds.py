@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telegram_assistant.domain.thresholds import (
+from telegram_assistant.domain.silence import (
     MOSCOW,
     backfill_window_start,
     gap,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from telegram_assistant.domain.polling import explain, observe
-from telegram_assistant.domain.thresholds import report_gap
+from telegram_assistant.domain.silence import report_gap
 from telegram_assistant.http.web.page import span_of
 from telegram_assistant.http.web.pages.channels import bar_of_silence, reasons
 from telegram_assistant.i18n import LANGUAGES, load_texts

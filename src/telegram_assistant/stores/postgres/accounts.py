@@ -14,8 +14,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
+from telegram_assistant.domain.accounts import Reach, Share, share
 from telegram_assistant.domain.moments import as_utc
-from telegram_assistant.domain.sharing import Reach, Share, share
 from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.database import Store
 from telegram_assistant.stores.postgres.posts import times_in

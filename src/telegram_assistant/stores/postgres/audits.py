@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import text
 
-from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.accounts import Reach
 from telegram_assistant.stores.postgres.accounts import readable
 from telegram_assistant.stores.postgres.database import Store
 from telegram_assistant.stores.postgres.posts import Connection

@@ -11,9 +11,9 @@ from uuid import UUID
 from sqlalchemy import Row, TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from telegram_assistant.domain.accounts import Reach
 from telegram_assistant.domain.ledger import Coverage, LedgerState
-from telegram_assistant.domain.refresh import CHANGES, RECENT, covered_by
-from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.visits import CHANGES, RECENT, covered_by
 from telegram_assistant.stores.postgres.accounts import readable
 from telegram_assistant.stores.postgres.database import Store, after_deadlock
 from telegram_assistant.stores.postgres.posts import times_in, to_json

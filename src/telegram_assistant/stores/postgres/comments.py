@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.accounts import Reach
 from telegram_assistant.stores.postgres.accounts import readable
 from telegram_assistant.stores.postgres.channels import COLUMNS, Channel, channel_of
 from telegram_assistant.stores.postgres.database import Store

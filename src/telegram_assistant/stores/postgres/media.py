@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from telegram_assistant.domain.sharing import Reach
+from telegram_assistant.domain.accounts import Reach
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import MEDIA_SETTLED
 from telegram_assistant.stores.media import StoredFile

@@ -11,11 +11,10 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from telegram_assistant.domain.album import album_id, album_kind
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.moments import as_utc
-from telegram_assistant.domain.post import Counters, MediaKind, Post
+from telegram_assistant.domain.post import Counters, MediaKind, Post, album_id, album_kind
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 from sqlalchemy import text
 
-from telegram_assistant.domain.statistics import EWMA_ALPHA, MIN_INTERVALS, IntervalStats
+from telegram_assistant.domain.silence import EWMA_ALPHA, MIN_INTERVALS, IntervalStats
 from telegram_assistant.stores.postgres.database import Store, raw_transaction
 from telegram_assistant.stores.postgres.posts import to_json
 
@@ -98,7 +98,19 @@ OLD_AFTER = timedelta(days=1)  # without new posts too: old ones leave the windo
 
 # $1: the begin of the window, $2: the weight of a new value in an exponentially weighted mean. The weights are given
 # newest first; beyond 500 they are smaller than any float can show.
-COMPUTE = """
+CHANGED = """
+WITH changed AS (
+    SELECT id, captured, coalesce((intervals ->> 'count')::bigint, 0) AS kept,
+        coalesce(abs(captured - (intervals ->> 'captured')::bigint), captured) AS new
+    FROM channels WHERE status = 'active' AND (captured IS DISTINCT FROM (intervals ->> 'captured')::bigint
+        OR (intervals ->> 'at')::timestamptz < $3)
+), ranked AS (
+    SELECT id, captured, sum(new) OVER () AS all_new,
+        sum(kept + new + $7::bigint) OVER (ORDER BY new / (kept + 1.0) DESC, id) - kept - new - $7::bigint AS before
+    FROM changed
+), asked AS (
+    SELECT id, captured FROM ranked WHERE before < least($4::bigint + $5::bigint * all_new, $6::bigint)
+)
 SELECT asked.id, asked.captured, found.* FROM asked CROSS JOIN LATERAL (
     SELECT count(seconds) AS intervals, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
         percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95,
@@ -114,21 +126,6 @@ SELECT asked.id, asked.captured, found.* FROM asked CROSS JOIN LATERAL (
     ) AS gaps
 ) AS found
 """
-THESE = f"WITH asked AS (SELECT id, captured FROM channels WHERE id = ANY($3)) {COMPUTE}"
-CHANGED = f"""
-WITH changed AS (
-    SELECT id, captured, coalesce((intervals ->> 'count')::bigint, 0) AS kept,
-        coalesce(abs(captured - (intervals ->> 'captured')::bigint), captured) AS new
-    FROM channels WHERE status = 'active' AND (captured IS DISTINCT FROM (intervals ->> 'captured')::bigint
-        OR (intervals ->> 'at')::timestamptz < $3)
-), ranked AS (
-    SELECT id, captured, sum(new) OVER () AS all_new,
-        sum(kept + new + $7::bigint) OVER (ORDER BY new / (kept + 1.0) DESC, id) - kept - new - $7::bigint AS before
-    FROM changed
-), asked AS (
-    SELECT id, captured FROM ranked WHERE before < least($4::bigint + $5::bigint * all_new, $6::bigint)
-) {COMPUTE}
-"""
 # A channel whose row is locked keeps what it has: to wait for it would hold up all others.
 KEEP = """
 WITH free AS (SELECT id FROM channels WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED)
@@ -140,12 +137,6 @@ WHERE channels.id = free.id RETURNING channels.id
 
 class Intervals(Store):
     """The truth behind the cache."""
-
-    async def compute(self, ids: Collection[int], since: datetime) -> dict[int, IntervalStats]:
-        """All in one statement; channels with too few intervals are not in the answer."""
-        async with raw_transaction(self._database) as connection:
-            rows = await connection.fetch(THESE, since, EWMA_ALPHA, list(ids))
-        return {row["id"]: _stats(row) for row in rows if row["intervals"] >= MIN_INTERVALS}
 
     async def renew(self, now: datetime, since: datetime) -> list[int]:
         """Compute what has changed, and keep it; of which channels. A locked table is not waited for long."""

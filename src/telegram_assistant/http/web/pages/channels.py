@@ -15,8 +15,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
 from telegram_assistant.domain.polling import Explanation, Reason
+from telegram_assistant.domain.silence import GapReport
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.domain.thresholds import GapReport
 from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
 from telegram_assistant.http.web.charts import coverage_strip

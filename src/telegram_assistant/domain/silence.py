@@ -1,14 +1,17 @@
-"""When silence is suspicious: overlap, threshold, quiet hours, gap, backfill window (SPEC 2.6, 3.2-3.6).
+"""The rhythm of a channel (SPEC 3.1), and when its silence is suspicious: overlap, threshold, quiet hours, gap, backfill
+window (SPEC 2.6, 3.2-3.6).
 
 `p95` is the 95th percentile of a channel's posting intervals, in seconds; None when there is too little data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -148,3 +151,36 @@ def known_zone(name: str) -> ZoneInfo | None:
 
 def zone_of(name: str) -> ZoneInfo:
     return known_zone(name) or MOSCOW
+
+
+MIN_INTERVALS = 3
+EWMA_ALPHA = 0.3  # the last seven intervals make up 92 % of the value
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalStats:
+    """Posting intervals in seconds."""
+
+    count: int
+    median: float
+    p95: float
+    ewma: float
+
+
+def arrivals(posts: Iterable[tuple[datetime, int | None]]) -> list[datetime]:
+    """When something arrived, from pairs of posting time and grouped_id: an album arrives once, with its first item."""
+    alone: list[datetime] = []
+    albums: dict[int, datetime] = {}
+    for posted_at, grouped_id in posts:
+        moment = as_utc(posted_at)
+        if grouped_id is None:
+            alone.append(moment)
+        else:
+            albums[grouped_id] = min(moment, albums.get(grouped_id, moment))
+    return sorted([*alone, *albums.values()])
+
+
+def intervals(moments: Iterable[datetime]) -> list[float]:
+    """Seconds between one arrival and the next, oldest first."""
+    ordered = sorted(map(as_utc, moments))
+    return [(later - earlier).total_seconds() for earlier, later in pairwise(ordered)]
