@@ -17,8 +17,8 @@ from telegram_assistant.bus.stage import Done, Outcome, Stage
 from telegram_assistant.bus.streams import EVENTS_PER_ENTRY, FIELD, Publisher, encode, make_group
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostParsed
-from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.names import POSTS_PARSED, stream
+from telegram_assistant.wiring.roles import collect_garbage_less
 
 EVENTS = 20_000
 STAGES = 10

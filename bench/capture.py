@@ -19,7 +19,6 @@ from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.source import Peer
 from telegram_assistant.domain.visits import Mode
-from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.parser import ChannelParser
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Saver
@@ -27,6 +26,7 @@ from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.rhythms import Intervals
+from telegram_assistant.wiring.roles import collect_garbage_less
 
 CHANNELS = 4  # as many as are visited at once
 POSTS = 2500  # of each

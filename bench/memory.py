@@ -13,12 +13,12 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import psutil
+from telegram_assistant.garbage import collect_garbage_less
 
 from bench.capture import Capture, cost
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from bench.telegram import served_world
-from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.source.telegram_account import TelegramAccount
 
 SECONDS = 600.0

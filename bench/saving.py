@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+from telegram_assistant.garbage import collect_garbage_less
+
 from bench.engines import started_engines
 from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
@@ -14,7 +16,6 @@ from bench.twins import Twins
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.post import Post
-from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.source.telegram_account import TelegramAccount
 

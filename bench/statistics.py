@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
-from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.rhythms import Intervals
+from telegram_assistant.wiring.roles import collect_garbage_less
 
 START = datetime(2026, 1, 14, 12, tzinfo=UTC)  # a Wednesday at noon
 CHANNELS = 10_000

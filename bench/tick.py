@@ -17,11 +17,11 @@ from functools import partial
 from prometheus_client.exposition import generate_latest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
+from telegram_assistant.garbage import collect_garbage_less
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
 from telegram_assistant.domain.polling import PollingRules, observe
-from telegram_assistant.garbage import collect_garbage_less
 from telegram_assistant.ingest.audit import HOLD
 from telegram_assistant.ingest.audit import IDLE_SECONDS as AUDITS_IDLE
 from telegram_assistant.ingest.backfill import rest_after

@@ -7,7 +7,7 @@ on; it is told, and is no reason to take the process out of service.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -21,6 +21,7 @@ from telegram_assistant.errors import in_words
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import ENGINE_UP, PART_STALE, TROUBLES
+from telegram_assistant.stores.postgres.upkeep import Upkeep
 
 PROBE_SECONDS = 2.0
 REPORT_SECONDS = 30.0  # so old may a role's last report be when the next one is late
@@ -202,3 +203,46 @@ def _task_report(task: Task) -> dict[str, Any]:
         "last_error": task.last_error,
         "last_progress": task.last_progress.isoformat() if task.last_progress else None,
     }
+
+
+EVERY_SECONDS = 15.0
+SILENT = timedelta(seconds=75)
+FORGOTTEN = timedelta(days=7)  # a role that was given up is missed no longer than this
+COSTS = {
+    "ingest": "nothing new is captured",
+    "worker": "new posts are not tagged and indexed",
+    "api": "the pages and the API do not answer, digests and alerts wait",
+}
+
+
+class Presence:
+    """A supervised job of every process."""
+
+    def __init__(self, upkeep: Upkeep, roles: Collection[str]) -> None:
+        self._upkeep = upkeep
+        self._roles = roles
+        self._began = monotonic()
+
+    async def run(self, task: Task) -> None:
+        await self._upkeep.sign(self._roles)
+        task.ready()
+        while True:
+            await asyncio.sleep(EVERY_SECONDS)
+            await self._upkeep.sign(self._roles)
+            task.progress()
+
+    async def report(self) -> dict[str, Any]:
+        """For health: roles that ran and give no sign any more. Just after a start the others may be starting too."""
+        signs = await self._upkeep.signs()
+        silent = {role: age for role, age in signs.items() if role in COSTS and SILENT < age < FORGOTTEN}
+        if monotonic() - self._began < SILENT.total_seconds():
+            silent = {}
+        said = [
+            f"no `tga {role}` has given a sign for {age.total_seconds() / 60:.0f} min; {COSTS[role]}; start it"
+            for role, age in silent.items()
+        ]
+        return {
+            "status": "degraded" if said else "ok",
+            "error": ". ".join(said) or None,
+            "seconds_since_sign": {role: round(age.total_seconds()) for role, age in signs.items()},
+        }

@@ -22,8 +22,8 @@ from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.errors import Fatal
-from telegram_assistant.progress import Steps
 from telegram_assistant.stores.redis import open_redis
+from telegram_assistant.terminal import Steps
 from telegram_assistant.wiring import runtime
 
 pytestmark = pytest.mark.integration

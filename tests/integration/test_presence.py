@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant import presence as module
+from telegram_assistant import health as module
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.presence import Presence
+from telegram_assistant.health import Presence
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 
 pytestmark = pytest.mark.integration

@@ -25,7 +25,7 @@ LAYERS = (
     "http bot mcp_server",  # the doors
     "services",  # what people do, the same behind every door
     "alerting jobs",
-    "access health presence search",
+    "access health search",
     "stages",
     "ingest",
     "ai bus crawl index source",  # the engines
@@ -33,9 +33,9 @@ LAYERS = (
     "embedded",
     "processes",
     "config metrics",
-    "freshness i18n language progress signals tls",
+    "freshness i18n language terminal tls",
     "domain",
-    "channel_metrics errors garbage log names",
+    "channel_metrics errors log names",
 )
 # Inside a door: pages and API are two ways in, and know only what both stand on.
 DOORS = (

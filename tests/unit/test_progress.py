@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from telegram_assistant.progress import Steps
+from telegram_assistant.terminal import Steps
 
 pytestmark = pytest.mark.unit
 

@@ -16,10 +16,10 @@ from telegram_assistant.backup.saving import restore as restore_into
 from telegram_assistant.cli.session import opened, with_runtime
 from telegram_assistant.config import Settings, load_settings
 from telegram_assistant.log import configure_logging
-from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from telegram_assistant.stores.postgres.migrate import known_revisions
 from telegram_assistant.stores.postgres.migrate import migrate as bring_up_to_date
+from telegram_assistant.terminal import Steps
 
 console = Console()
 

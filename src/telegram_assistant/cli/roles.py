@@ -8,7 +8,7 @@ from rich.console import Console
 
 from telegram_assistant.config import load_settings
 from telegram_assistant.log import configure_logging
-from telegram_assistant.progress import Steps
+from telegram_assistant.terminal import Steps
 
 
 def up() -> None:

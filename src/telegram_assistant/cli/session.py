@@ -12,8 +12,8 @@ from rich.console import Console
 from telegram_assistant.config import Settings, load_settings
 from telegram_assistant.errors import Fatal
 from telegram_assistant.log import configure_logging
-from telegram_assistant.progress import Steps
 from telegram_assistant.stores.outage import is_outage
+from telegram_assistant.terminal import Steps
 from telegram_assistant.wiring.runtime import Runtime, start_runtime
 
 T = TypeVar("T")

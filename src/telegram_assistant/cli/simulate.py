@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from telegram_assistant.errors import Fatal
-from telegram_assistant.signals import stop_signals
+from telegram_assistant.terminal import stop_signals
 from telegram_simulator.faults import Fault, load_faults
 from telegram_simulator.generate import build_world
 from telegram_simulator.life import Life

@@ -1,5 +1,5 @@
-"""The rhythm of a channel (SPEC 3.1), and when its silence is suspicious: overlap, threshold, quiet hours, gap, backfill
-window (SPEC 2.6, 3.2-3.6).
+"""The rhythm of a channel (SPEC 3.1), and when its silence is suspicious: overlap, threshold, quiet hours, gap,
+backfill window (SPEC 2.6, 3.2-3.6).
 
 `p95` is the 95th percentile of a channel's posting intervals, in seconds; None when there is too little data.
 """

@@ -28,11 +28,11 @@ from telegram_assistant.freshness import Freshness
 from telegram_assistant.health import Health
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import ENGINE_PROBE
-from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import check_redis, open_redis
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.terminal import Steps
 
 INHERIT_SECONDS = 1.0
 

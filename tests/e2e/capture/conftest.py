@@ -34,12 +34,12 @@ from telegram_assistant.domain.events import EVENTS, Event
 from telegram_assistant.domain.ledger import LedgerState
 from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import SCHEDULER_LAST_TICK, stream
-from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.terminal import Steps
 from telegram_assistant.wiring.ingest import start_ingest
 from telegram_assistant.wiring.runtime import Runtime, start_runtime
 from telegram_simulator.model import Channel, File, Ids, Kind, Message, User

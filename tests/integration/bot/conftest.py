@@ -16,9 +16,9 @@ from rich.console import Console
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.health import Health
-from telegram_assistant.progress import Steps
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.terminal import Steps
 from telegram_assistant.wiring.bot import BotRole, start_bot
 from telegram_assistant.wiring.runtime import Runtime, utc_now
 from tests.integration.bot.bot_api import TOKEN, BotApi, Person

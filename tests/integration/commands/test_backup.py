@@ -24,12 +24,12 @@ from telegram_assistant.backup.archive import ArchiveReader
 from telegram_assistant.backup.saving import restore
 from telegram_assistant.cli.session import opened
 from telegram_assistant.config import Settings
-from telegram_assistant.progress import Steps
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.copying import columns_of, last_numbers
 from telegram_assistant.stores.postgres.database import open_database, raw_transaction
 from telegram_assistant.stores.postgres.migrate import known_revisions, migrate
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.terminal import Steps
 from tests.integration.schema import read_schema
 from tests.integration.search.archive import Archive
 from tests.integration.stages.desk import FOOTBALL, WEATHER

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor import Level
-from telegram_assistant.doctor.machine import disk, port, trained_data
+from telegram_assistant.doctor.examination import disk, port, trained_data
 from telegram_assistant.doctor.servers import GENERATIONS, look_at_database, model_of_folder, owner
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.embedded.folder import DataFolder, FolderLock
@@ -126,7 +126,7 @@ def stranger() -> Iterator[int]:
 
 
 def test_a_port_of_somebody_else(stranger: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("telegram_assistant.doctor.machine.ASK_SECONDS", 0.2)
+    monkeypatch.setattr("telegram_assistant.doctor.examination.ASK_SECONDS", 0.2)
     taken = port("pages", "127.0.0.1", stranger, "API_PORT")
     assert taken.level is Level.FAIL
     assert "set API_PORT to another" in taken.todo

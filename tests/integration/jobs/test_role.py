@@ -15,8 +15,8 @@ from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.errors import Fatal
 from telegram_assistant.health import Health
 from telegram_assistant.jobs import TRENDS
-from telegram_assistant.progress import Steps
 from telegram_assistant.services.services import Services
+from telegram_assistant.terminal import Steps
 from telegram_assistant.wiring.jobs import start_jobs
 from telegram_assistant.wiring.runtime import Runtime
 

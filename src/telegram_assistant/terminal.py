@@ -1,12 +1,37 @@
-"""Being stopped: an event, instead of an exception in the middle of something."""
+"""A command in a terminal: its progress for people (plain lines elsewhere), and being stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from rich.console import Console
+
+
+class Steps:
+    """Shows what is being started and how long each step took."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        began = time.monotonic()
+        if not self._console.is_terminal:
+            yield
+            self._console.print(f"{title} ({time.monotonic() - began:.1f} s)", highlight=False)
+            return
+        with self._console.status(f"{title} …"):
+            yield
+        self._console.print(f"[green]✓[/] {title} [dim]({time.monotonic() - began:.1f} s)[/]", highlight=False)
+
+    def say(self, line: str) -> None:
+        self._console.print(line, highlight=False, soft_wrap=True)
+
 
 T = TypeVar("T")
 
