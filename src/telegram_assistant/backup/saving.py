@@ -40,11 +40,12 @@ from telegram_assistant.stores.postgres.copying import (
     first_filled,
     go_on_from,
     last_numbers,
+    make_tables_anew,
     schema_version,
     snapshot,
 )
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.migrate import known_revisions, migrate, rewind
+from telegram_assistant.stores.postgres.migrate import known_revisions, migrate
 from telegram_assistant.wiring.runtime import Runtime
 
 # Of the engines on this machine: those of another make their own.
@@ -209,7 +210,7 @@ async def _fill_tables(runtime: Runtime, archive: ArchiveReader) -> None:
     """With the schema of then; what migrations do to the rows since then, they do at the end."""
     manifest, database = archive.manifest, runtime.database
     if manifest.schema != known_revisions()[0]:
-        await rewind(database, revision=manifest.schema)
+        await make_tables_anew(database, schema=manifest.schema)
     async with empty_tables(database) as connection:
         _refuse_filled(await first_filled(connection))
         for name, table in manifest.tables.items():

@@ -34,7 +34,8 @@ def violations(source: str) -> list[str]:
                 found += [f"import {name.name}" for name in names if not allowed(name.name)]
                 found += ["import random" for name in names if name.name == "random"]
             case ast.ImportFrom(module=module, level=level, names=names):
-                if level or not allowed(module or ""):
+                whole = module == "telegram_assistant"  # then the names are modules
+                if level or not all(allowed(f"{module}.{name.name}" if whole else module or "") for name in names):
                     found.append(f"from {'.' * level}{module or ''} import")
                 found += [f"from {module} import {name.name}" for name in names if name.name in CLOCKS]
                 found += [

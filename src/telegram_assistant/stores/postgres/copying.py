@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.stores.postgres.database import raw_transaction
+from telegram_assistant.stores.postgres.migrate import migrate
 
 Raw: TypeAlias = Any  # a connection of asyncpg: the stubs of its COPY are narrower than what it takes
 
@@ -52,6 +53,14 @@ async def empty_tables(database: AsyncEngine) -> AsyncIterator[Raw]:
             for name in reversed(names):
                 await connection.execute(f"DELETE FROM {name}")
         yield connection
+
+
+async def make_tables_anew(database: AsyncEngine, *, schema: str) -> None:
+    """As they were in an older version. Only for a database without content: our tables are dropped."""
+    async with raw_transaction(database) as connection:
+        names = await columns_of(connection)
+        await connection.execute(f"DROP TABLE {', '.join(names)}, alembic_version CASCADE")
+    await migrate(database, revision=schema)
 
 
 async def schema_version(connection: Raw) -> str:

@@ -65,19 +65,6 @@ def _upgrade(connection: Connection, revision: str) -> str:
     return str(MigrationContext.configure(connection).get_current_revision())
 
 
-async def rewind(engine: AsyncEngine, *, revision: str) -> None:
-    """Back to the schema of an older version. Only for a database without content: tables are dropped."""
-    async with engine.begin() as connection:
-        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
-        await connection.run_sync(_downgrade, revision)
-
-
-def _downgrade(connection: Connection, revision: str) -> None:
-    config = alembic_config()
-    config.attributes["connection"] = connection
-    command.downgrade(config, revision)
-
-
 def known_revisions() -> list[str]:
     """Newest first."""
     return [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]

@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 SYSTEM_TENANT = "00000000-0000-0000-0000-000000000001"
 SYSTEM_USER = "00000000-0000-0000-0000-000000000002"
@@ -68,11 +66,6 @@ def upgrade() -> None:
     for table in WRITABLE:
         op.execute(f"ALTER POLICY tenant ON {table} WITH CHECK ({POLICIES[table]} AND {OF_USER})")
         op.execute(f"GRANT INSERT, UPDATE, DELETE ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    for table in reversed(POLICIES):
-        op.execute(f"DROP TABLE {table} CASCADE")
 
 
 def _create_tables() -> None:

@@ -6,10 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0002"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
-
-COLUMNS = ("rhythm", "rhythm_since", "appetite", "planned_at", "plan_price")
 
 
 def upgrade() -> None:
@@ -21,9 +17,3 @@ def upgrade() -> None:
     # Out of the row: a tick reads all rows, and every lease writes one anew, without ever needing the rhythm.
     op.execute("ALTER TABLE channels ALTER COLUMN rhythm SET STORAGE EXTERNAL")
     op.execute("ALTER TABLE channels SET (toast_tuple_target = 1024)")
-
-
-def downgrade() -> None:
-    op.execute("ALTER TABLE channels RESET (toast_tuple_target)")
-    for column in COLUMNS:
-        op.drop_column("channels", column)

@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0003"
 down_revision = "0002"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 OF_POST = "EXISTS (SELECT 1 FROM posts p WHERE p.id = post_id)"
@@ -30,12 +28,6 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
         op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    op.drop_column("outbox", "tenant_id")
-    for table in POLICIES:
-        op.execute(f"DROP TABLE {table} CASCADE")
 
 
 def _now(name: str) -> "sa.Column[object]":

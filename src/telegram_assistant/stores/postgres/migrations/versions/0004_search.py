@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 POLICIES = {
     # One look at the channels for a whole statement, not one at the post for each row.
@@ -28,11 +26,6 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
         op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    for table in POLICIES:
-        op.execute(f"DROP TABLE {table} CASCADE")
 
 
 def _texts(name: str) -> "sa.Column[object]":

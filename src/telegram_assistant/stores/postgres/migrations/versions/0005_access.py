@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0005"
 down_revision = "0004"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 # What a tenant's own requests may read of its rows: everything but what opens a door.
@@ -35,14 +33,6 @@ def upgrade() -> None:
             op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
             op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (tenant_id = {TENANT})")
         op.execute(f"GRANT SELECT ({columns}) ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    for table in ("audit_log", "one_time_links", "sessions", "api_keys"):
-        op.execute(f"DROP TABLE {table} CASCADE")
-    for column in ("login", "password_hash", "disabled"):
-        op.drop_column("users", column)
-    op.execute("GRANT SELECT ON users TO tga_tenant")
 
 
 def _text(name: str, *, required: bool = True) -> "sa.Column[str]":

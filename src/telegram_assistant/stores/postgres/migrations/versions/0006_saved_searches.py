@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0006"
 down_revision = "0005"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 # The secret that signs what is sent is for the sender alone.
@@ -27,12 +25,6 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (tenant_id = {TENANT})")
         op.execute(f"GRANT SELECT ({columns}) ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    for table in reversed(READABLE):
-        op.execute(f"DROP TABLE {table} CASCADE")
-    op.drop_column("search_documents", "changed_at")
 
 
 def _now(name: str) -> "sa.Column[object]":

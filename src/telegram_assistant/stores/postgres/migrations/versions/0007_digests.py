@@ -8,8 +8,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0007"
 down_revision = "0006"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 SEEN_BY = {
@@ -29,11 +27,6 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
         op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    for table in reversed(SEEN_BY):
-        op.execute(f"DROP TABLE {table} CASCADE")
 
 
 def _time(name: str, *, required: bool = False) -> "sa.Column[object]":

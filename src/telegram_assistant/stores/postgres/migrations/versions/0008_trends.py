@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0008"
 down_revision = "0007"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 TABLES = ("trends", "trend_posts")
@@ -20,11 +18,6 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (tenant_id = {TENANT})")
         op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    for table in reversed(TABLES):
-        op.execute(f"DROP TABLE {table} CASCADE")
 
 
 def _time(name: str) -> "sa.Column[object]":

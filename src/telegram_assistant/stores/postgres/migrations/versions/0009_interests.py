@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0009"
 down_revision = "0008"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 
@@ -27,10 +25,6 @@ def upgrade() -> None:
     op.execute("ALTER TABLE interests ENABLE ROW LEVEL SECURITY")
     op.execute(f"CREATE POLICY tenant ON interests TO tga_tenant USING (tenant_id = {TENANT})")
     op.execute("GRANT SELECT ON interests TO tga_tenant")
-
-
-def downgrade() -> None:
-    op.execute("DROP TABLE interests CASCADE")
 
 
 def _now(name: str) -> "sa.Column[object]":

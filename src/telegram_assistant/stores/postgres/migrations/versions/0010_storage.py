@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0010"
 down_revision = "0009"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 STATUS = "ck_post_media_status"
@@ -33,16 +31,6 @@ def upgrade() -> None:
         op.add_column("media_objects", sa.Column(column, sa.DateTime(timezone=True), nullable=True))
     op.create_index(op.f("ix_media_objects_created_at"), "media_objects", ["created_at"])
     _statuses("'pending', 'stored', 'skipped', 'failed', 'evicted'")
-
-
-def downgrade() -> None:
-    op.execute("UPDATE post_media SET status = 'skipped' WHERE status = 'evicted'")
-    _statuses("'pending', 'stored', 'skipped', 'failed'")
-    op.drop_index(op.f("ix_media_objects_created_at"), table_name="media_objects")
-    for column in ("evicted_at", "opened_at"):
-        op.drop_column("media_objects", column)
-    op.drop_column("tenants", "storage_quota_mb")
-    op.drop_table("storage_usage")
 
 
 def _statuses(names: str) -> None:

@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0011"
 down_revision = "0010"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 # The address or key is for the sender alone.
@@ -28,11 +26,6 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (tenant_id = {TENANT})")
         op.execute(f"GRANT SELECT{f' ({columns})' if columns else ''} ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    for table in reversed(READABLE):
-        op.execute(f"DROP TABLE {table} CASCADE")
 
 
 def _id() -> "sa.Column[object]":

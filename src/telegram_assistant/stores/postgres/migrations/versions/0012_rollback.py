@@ -5,14 +5,8 @@ from alembic import op
 
 revision = "0012"
 down_revision = "0011"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
     # A later migration that takes something away sets it to the first schema whose code no longer needs that.
     op.add_column("alembic_version", sa.Column("runs_from", sa.Text(), server_default=revision, nullable=False))
-
-
-def downgrade() -> None:
-    op.drop_column("alembic_version", "runs_from")

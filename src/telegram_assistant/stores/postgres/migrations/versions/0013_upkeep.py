@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0013"
 down_revision = "0012"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -21,8 +19,3 @@ def upgrade() -> None:
     op.execute("ALTER TABLE upkeep ENABLE ROW LEVEL SECURITY")
     op.execute("CREATE POLICY tenant ON upkeep TO tga_tenant USING (false)")
     op.create_index(op.f("ix_posts_captured_at"), "posts", ["captured_at"])
-
-
-def downgrade() -> None:
-    op.drop_index(op.f("ix_posts_captured_at"), table_name="posts")
-    op.drop_table("upkeep")

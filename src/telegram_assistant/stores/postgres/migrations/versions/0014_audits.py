@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0014"
 down_revision = "0013"
-branch_labels = None
-depends_on = None
 
 OF_CHANNEL = "EXISTS (SELECT 1 FROM channels c WHERE c.id = channel_id)"
 
@@ -56,8 +54,3 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({OF_CHANNEL})")
         op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def downgrade() -> None:
-    op.drop_table("unreadable_messages")
-    op.drop_table("channel_audits")

@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0015"
 down_revision = "0014"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -18,9 +16,3 @@ def upgrade() -> None:
     active, failing = sa.text("status = 'active'"), sa.text("failures > 0")
     op.create_index("ix_channels_promised", "channels", ["promised_at"], postgresql_where=active)
     op.create_index("ix_channels_failing", "channels", ["failures"], postgresql_where=failing)
-
-
-def downgrade() -> None:
-    op.drop_index("ix_channels_failing", table_name="channels")
-    op.drop_index("ix_channels_promised", table_name="channels")
-    op.drop_column("channels", "promised_at")

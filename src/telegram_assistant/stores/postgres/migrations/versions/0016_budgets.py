@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0016"
 down_revision = "0015"
-branch_labels = None
-depends_on = None
 
 TABLES = ("budget_spending", "budget_calls")
 
@@ -37,10 +35,3 @@ def upgrade() -> None:
     op.execute("GRANT SELECT ON upkeep TO tga_tenant")  # as on all tables: its policy shows no row
     linked = sa.text("linked_id IS NOT NULL")
     op.create_index("ix_channels_linked_id", "channels", ["linked_id"], postgresql_where=linked)
-
-
-def downgrade() -> None:
-    op.execute("REVOKE SELECT ON upkeep FROM tga_tenant")
-    op.drop_index("ix_channels_linked_id", table_name="channels")
-    for table in reversed(TABLES):
-        op.execute(f"DROP TABLE {table} CASCADE")

@@ -6,8 +6,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0017"
 down_revision = "0016"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -18,8 +16,3 @@ def upgrade() -> None:
     op.add_column("channels", sa.Column("hidden_up_to", sa.BigInteger(), server_default=sa.text("0"), nullable=False))
     op.add_column("channels", sa.Column("hidden_asked", sa.BigInteger(), nullable=True))
     op.add_column("channels", sa.Column("protected", sa.Boolean(), server_default=sa.text("false"), nullable=False))
-
-
-def downgrade() -> None:
-    for name in ("protected", "hidden_asked", "hidden_up_to", "hidden"):
-        op.drop_column("channels", name)

@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0018"
 down_revision = "0017"
-branch_labels = None
-depends_on = None
 
 TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 
@@ -37,7 +35,3 @@ def upgrade() -> None:
     op.execute("ALTER TABLE channel_settings ENABLE ROW LEVEL SECURITY")
     op.execute(f"CREATE POLICY tenant ON channel_settings TO tga_tenant USING (tenant_id = {TENANT})")
     op.execute("GRANT SELECT ON channel_settings TO tga_tenant")
-
-
-def downgrade() -> None:
-    op.execute("DROP TABLE channel_settings CASCADE")

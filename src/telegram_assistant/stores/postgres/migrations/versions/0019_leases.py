@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0019"
 down_revision = "0018"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -22,8 +20,3 @@ def upgrade() -> None:
     op.execute("CREATE POLICY tenant ON leases TO tga_tenant USING (false)")
     op.execute("GRANT SELECT ON leases TO tga_tenant")
     op.add_column("telegram_accounts", sa.Column("session_digest", sa.Text(), nullable=True))
-
-
-def downgrade() -> None:
-    op.drop_column("telegram_accounts", "session_digest")
-    op.drop_table("leases")
