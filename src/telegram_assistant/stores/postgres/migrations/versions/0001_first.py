@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from telegram_assistant.stores.postgres.migrations import TENANT, foreign_key, show_to_tenant
+
 revision = "0001"
 down_revision = None
 
@@ -12,7 +14,6 @@ SYSTEM_USER = "00000000-0000-0000-0000-000000000002"
 
 # What a row must fulfil to be seen under the tenant role. Policies of one table look through those of the next:
 # a post shows if its channel shows, its versions if the post shows.
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 OWN = f"tenant_id = {TENANT}"
 SUBSCRIBED = (
     f"EXISTS (SELECT 1 FROM subscriptions s WHERE s.tenant_id = {TENANT} AND (s.channel_id = channels.id"
@@ -60,9 +61,7 @@ def upgrade() -> None:
     op.execute("GRANT tga_tenant TO CURRENT_USER")
     op.execute("GRANT USAGE ON SCHEMA public TO tga_tenant")
     for table, condition in POLICIES.items():
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
-        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
+        show_to_tenant(table, condition)
     for table in WRITABLE:
         op.execute(f"ALTER POLICY tenant ON {table} WITH CHECK ({POLICIES[table]} AND {OF_USER})")
         op.execute(f"GRANT INSERT, UPDATE, DELETE ON {table} TO tga_tenant")
@@ -165,9 +164,7 @@ def _dead_letters_to_users() -> None:
         sa.Column("trace_id", sa.Text(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("replayed_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_dead_letters_tenant_id"), ondelete="CASCADE"
-        ),
+        foreign_key("dead_letters", "tenant_id", "tenants.id"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_dead_letters")),
         sa.UniqueConstraint("stream", "stage", "entry_id", name=op.f("uq_dead_letters_stream_stage_entry_id")),
     )
@@ -183,9 +180,7 @@ def _dead_letters_to_users() -> None:
         sa.Column("last_error", sa.Text(), nullable=True),
         sa.Column("floods", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_telegram_accounts_tenant_id"), ondelete="CASCADE"
-        ),
+        foreign_key("telegram_accounts", "tenant_id", "tenants.id"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_telegram_accounts")),
         sa.UniqueConstraint("telegram_user_id", name=op.f("uq_telegram_accounts_telegram_user_id")),
     )
@@ -219,15 +214,9 @@ def _channel_requests_and_media_groups() -> None:
         sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("next_attempt_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["channel_id"], ["channels.id"], name=op.f("fk_channel_requests_channel_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_channel_requests_tenant_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["user_id"], ["users.id"], name=op.f("fk_channel_requests_user_id"), ondelete="CASCADE"
-        ),
+        foreign_key("channel_requests", "channel_id", "channels.id"),
+        foreign_key("channel_requests", "tenant_id", "tenants.id"),
+        foreign_key("channel_requests", "user_id", "users.id"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_channel_requests")),
         sa.UniqueConstraint("tenant_id", "reference", name=op.f("uq_channel_requests_tenant_id_reference")),
     )
@@ -247,9 +236,7 @@ def _channel_requests_and_media_groups() -> None:
         sa.CheckConstraint(
             "album_kind IN ('photo', 'video', 'document', 'mixed')", name=op.f("ck_media_groups_album_kind")
         ),
-        sa.ForeignKeyConstraint(
-            ["channel_id"], ["channels.id"], name=op.f("fk_media_groups_channel_id"), ondelete="CASCADE"
-        ),
+        foreign_key("media_groups", "channel_id", "channels.id"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_media_groups")),
         sa.UniqueConstraint("channel_id", "grouped_id", name=op.f("uq_media_groups_channel_id_grouped_id")),
     )
@@ -304,12 +291,8 @@ def _posts_to_media_group_items() -> None:
         sa.Column("user_id", sa.UUID(), nullable=False),
         sa.Column("channel_id", sa.BigInteger(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["channel_id"], ["channels.id"], name=op.f("fk_subscriptions_channel_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_subscriptions_tenant_id"), ondelete="CASCADE"
-        ),
+        foreign_key("subscriptions", "channel_id", "channels.id"),
+        foreign_key("subscriptions", "tenant_id", "tenants.id"),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_subscriptions_user_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("user_id", "channel_id", name=op.f("pk_subscriptions")),
     )
@@ -322,12 +305,8 @@ def _posts_to_media_group_items() -> None:
         sa.Column("group_id", sa.UUID(), nullable=False),
         sa.Column("post_id", sa.UUID(), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["group_id"], ["media_groups.id"], name=op.f("fk_media_group_items_group_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["post_id"], ["posts.id"], name=op.f("fk_media_group_items_post_id"), ondelete="CASCADE"
-        ),
+        foreign_key("media_group_items", "group_id", "media_groups.id"),
+        foreign_key("media_group_items", "post_id", "posts.id"),
         sa.PrimaryKeyConstraint("group_id", "post_id", name=op.f("pk_media_group_items")),
     )
     op.create_index(op.f("ix_media_group_items_post_id"), "media_group_items", ["post_id"], unique=False)
@@ -338,9 +317,7 @@ def _post_comments_to_post_media() -> None:
         "post_comments",
         sa.Column("comment_id", sa.UUID(), nullable=False),
         sa.Column("post_id", sa.UUID(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["comment_id"], ["posts.id"], name=op.f("fk_post_comments_comment_id"), ondelete="CASCADE"
-        ),
+        foreign_key("post_comments", "comment_id", "posts.id"),
         sa.ForeignKeyConstraint(["post_id"], ["posts.id"], name=op.f("fk_post_comments_post_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("comment_id", name=op.f("pk_post_comments")),
     )

@@ -4,10 +4,11 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from telegram_assistant.stores.postgres.migrations import TENANT, foreign_key, now, show_to_tenant, words
+
 revision = "0003"
 down_revision = "0002"
 
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 OF_POST = "EXISTS (SELECT 1 FROM posts p WHERE p.id = post_id)"
 POLICIES = {
     "post_steps": OF_POST,
@@ -25,21 +26,11 @@ def upgrade() -> None:
     _pages()
     op.add_column("outbox", sa.Column("tenant_id", sa.UUID(), nullable=True))
     for table, condition in POLICIES.items():
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
-        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def _now(name: str) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False)
+        show_to_tenant(table, condition)
 
 
 def _text(name: str, *, required: bool = True) -> "sa.Column[str]":
     return sa.Column(name, sa.Text(), nullable=not required)
-
-
-def _empty(name: str) -> "sa.Column[str]":
-    return sa.Column(name, sa.Text(), server_default="", nullable=False)
 
 
 def _steps_and_models() -> None:
@@ -48,11 +39,11 @@ def _steps_and_models() -> None:
         sa.Column("post_id", sa.UUID(), nullable=False),
         _text("stage"),
         _text("outcome"),
-        _empty("note"),
+        words("note"),
         _text("content_hash"),
         _text("trace_id"),
         sa.Column("duration_ms", sa.Float(), nullable=False),
-        _now("at"),
+        now("at"),
         sa.ForeignKeyConstraint(["post_id"], ["posts.id"], name=op.f("fk_post_steps_post_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("post_id", "stage", name=op.f("pk_post_steps")),
     )
@@ -60,7 +51,7 @@ def _steps_and_models() -> None:
         "model_results",
         _text("key"),
         sa.Column("data", sa.LargeBinary(), nullable=False),
-        _now("created_at"),
+        now("created_at"),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_model_results")),
     )
     op.create_index(op.f("ix_model_results_created_at"), "model_results", ["created_at"])
@@ -73,9 +64,7 @@ def _steps_and_models() -> None:
         _text("model"),
         *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("calls", "tokens_in", "tokens_out")),
         *(sa.Column(name, sa.Float(), nullable=False) for name in ("cost", "latency_ms")),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_model_usage_tenant_id"), ondelete="CASCADE"
-        ),
+        foreign_key("model_usage", "tenant_id", "tenants.id"),
         sa.PrimaryKeyConstraint("tenant_id", "day", "ability", "provider", "model", name=op.f("pk_model_usage")),
     )
 
@@ -89,10 +78,8 @@ def _pictures() -> None:
         sa.Column("bands", postgresql.ARRAY(sa.Integer()), nullable=False),
         sa.Column("shared", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("data", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        _now("created_at"),
-        sa.ForeignKeyConstraint(
-            ["sha256"], ["media_objects.sha256"], name=op.f("fk_picture_results_sha256"), ondelete="CASCADE"
-        ),
+        now("created_at"),
+        foreign_key("picture_results", "sha256", "media_objects.sha256"),
         sa.PrimaryKeyConstraint("sha256", name=op.f("pk_picture_results")),
     )
     op.create_index("ix_picture_results_bands", "picture_results", ["bands"], postgresql_using="gin")
@@ -102,9 +89,9 @@ def _pages() -> None:
     op.create_table(
         "web_pages",
         _text("url"),
-        *(_empty(name) for name in ("title", "text", "description", "language", "site", "published", "content_hash")),
+        *(words(name) for name in ("title", "text", "description", "language", "site", "published", "content_hash")),
         *(_text(name, required=False) for name in ("etag", "last_modified", "problem")),
-        _now("fetched_at"),
+        now("fetched_at"),
         sa.PrimaryKeyConstraint("url", name=op.f("pk_web_pages")),
     )
     op.create_table(

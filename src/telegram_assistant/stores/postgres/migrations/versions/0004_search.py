@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from telegram_assistant.stores.postgres.migrations import foreign_key, show_to_tenant
+
 revision = "0004"
 down_revision = "0003"
 
@@ -23,9 +25,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("lexeme", name=op.f("pk_search_terms")),
     )
     for table, condition in POLICIES.items():
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
-        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
+        show_to_tenant(table, condition)
 
 
 def _texts(name: str) -> "sa.Column[object]":
@@ -49,12 +49,8 @@ def _documents() -> None:
         sa.Column("digest", sa.Text(), server_default="", nullable=False),
         sa.Column("version", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("indexed_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["channel_id"], ["channels.id"], name=op.f("fk_search_documents_channel_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["post_id"], ["posts.id"], name=op.f("fk_search_documents_post_id"), ondelete="CASCADE"
-        ),
+        foreign_key("search_documents", "channel_id", "channels.id"),
+        foreign_key("search_documents", "post_id", "posts.id"),
         sa.PrimaryKeyConstraint("post_id", name=op.f("pk_search_documents")),
     )
     # What is ranked by stays in the row as it is: unpacked for each word of each candidate it would cost the most.

@@ -4,13 +4,13 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from telegram_assistant.stores.postgres.migrations import id_column, moment, now, show_to_tenant
+
 revision = "0005"
 down_revision = "0004"
 
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 # What a tenant's own requests may read of its rows: everything but what opens a door.
 READABLE = {
-    "users": "id, tenant_id, name, email, telegram_user_id, role, created_at, login, disabled",
     "api_keys": "id, tenant_id, user_id, name, prefix, role, created_at, last_used_at, expires_at, revoked_at",
     "sessions": "id, tenant_id, user_id, created_at, expires_at, last_seen_at, user_agent",
     "one_time_links": "id, tenant_id, user_id, purpose, created_at, expires_at, used_at",
@@ -28,27 +28,14 @@ def upgrade() -> None:
     _keys()
     _sessions_and_links()
     _log()
+    of_users = "id, tenant_id, name, email, telegram_user_id, role, created_at, login, disabled"
+    op.execute(f"GRANT SELECT ({of_users}) ON users TO tga_tenant")  # it has its policy since 0001
     for table, columns in READABLE.items():
-        if table != "users":  # it has its policy since 0001
-            op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-            op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (tenant_id = {TENANT})")
-        op.execute(f"GRANT SELECT ({columns}) ON {table} TO tga_tenant")
+        show_to_tenant(table, columns=columns)
 
 
 def _text(name: str, *, required: bool = True) -> "sa.Column[str]":
     return sa.Column(name, sa.Text(), nullable=not required)
-
-
-def _time(name: str, *, required: bool = False) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), nullable=not required)
-
-
-def _now(name: str) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False)
-
-
-def _id() -> "sa.Column[object]":
-    return sa.Column("id", sa.UUID(), server_default=sa.text("gen_random_uuid()"), nullable=False)
 
 
 def _owner(table: str) -> list[sa.schema.SchemaItem]:
@@ -69,16 +56,16 @@ def _owner_indexes(table: str) -> None:
 def _keys() -> None:
     op.create_table(
         "api_keys",
-        _id(),
+        id_column(),
         *_owner("api_keys"),
         _text("name"),
         _text("prefix"),
         _text("sha256"),
         _text("role"),
-        _now("created_at"),
-        _time("last_used_at"),
-        _time("expires_at"),
-        _time("revoked_at"),
+        now("created_at"),
+        moment("last_used_at"),
+        moment("expires_at"),
+        moment("revoked_at"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_api_keys")),
         sa.UniqueConstraint("prefix", name=op.f("uq_api_keys_prefix")),
         sa.CheckConstraint("role IN ('admin', 'member')", name=op.f("ck_api_keys_role")),
@@ -89,26 +76,26 @@ def _keys() -> None:
 def _sessions_and_links() -> None:
     op.create_table(
         "sessions",
-        _id(),
+        id_column(),
         *_owner("sessions"),
         _text("sha256"),
         _text("csrf"),
-        _now("created_at"),
-        _time("expires_at", required=True),
-        _now("last_seen_at"),
+        now("created_at"),
+        moment("expires_at", required=True),
+        now("last_seen_at"),
         sa.Column("user_agent", sa.Text(), server_default="", nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
         sa.UniqueConstraint("sha256", name=op.f("uq_sessions_sha256")),
     )
     op.create_table(
         "one_time_links",
-        _id(),
+        id_column(),
         *_owner("one_time_links"),
         _text("sha256"),
         _text("purpose"),
-        _now("created_at"),
-        _time("expires_at", required=True),
-        _time("used_at"),
+        now("created_at"),
+        moment("expires_at", required=True),
+        moment("used_at"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_one_time_links")),
         sa.UniqueConstraint("sha256", name=op.f("uq_one_time_links_sha256")),
         sa.CheckConstraint("purpose IN ('invite', 'reset')", name=op.f("ck_one_time_links_purpose")),
@@ -124,7 +111,7 @@ def _log() -> None:
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("tenant_id", sa.UUID(), nullable=False),
         sa.Column("user_id", sa.UUID(), nullable=True),
-        _now("at"),
+        now("at"),
         _text("action"),
         sa.Column("target", sa.Text(), server_default="", nullable=False),
         sa.Column("details", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),

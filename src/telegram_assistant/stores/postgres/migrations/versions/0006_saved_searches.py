@@ -3,10 +3,11 @@
 import sqlalchemy as sa
 from alembic import op
 
+from telegram_assistant.stores.postgres.migrations import moment, now, show_to_tenant
+
 revision = "0006"
 down_revision = "0005"
 
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 # The secret that signs what is sent is for the sender alone.
 READABLE = {
     "saved_searches": "id, tenant_id, user_id, name, query, web, webhook_url, muted, created_at, checked_at",
@@ -17,22 +18,12 @@ READABLE = {
 
 
 def upgrade() -> None:
-    op.add_column("search_documents", _now("changed_at"))
+    op.add_column("search_documents", now("changed_at"))
     op.create_index(op.f("ix_search_documents_changed_at_post_id"), "search_documents", ["changed_at", "post_id"])
     _searches()
     _alerts()
     for table, columns in READABLE.items():
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (tenant_id = {TENANT})")
-        op.execute(f"GRANT SELECT ({columns}) ON {table} TO tga_tenant")
-
-
-def _now(name: str) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False)
-
-
-def _time(name: str) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), nullable=True)
+        show_to_tenant(table, columns=columns)
 
 
 def _refers(table: str, column: str, to: str) -> sa.ForeignKeyConstraint:
@@ -51,8 +42,8 @@ def _searches() -> None:
         sa.Column("webhook_url", sa.Text(), nullable=True),
         sa.Column("webhook_secret", sa.LargeBinary(), nullable=True),
         sa.Column("muted", sa.Boolean(), server_default=sa.text("false"), nullable=False),
-        _now("created_at"),
-        _now("checked_at"),
+        now("created_at"),
+        now("checked_at"),
         _refers("saved_searches", "tenant_id", "tenants"),
         _refers("saved_searches", "user_id", "users"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_saved_searches")),
@@ -70,12 +61,12 @@ def _alerts() -> None:
         sa.Column("post_id", sa.UUID(), nullable=False),
         sa.Column("tenant_id", sa.UUID(), nullable=False),
         sa.Column("story_of", sa.UUID(), nullable=True),
-        _now("found_at"),
-        _time("read_at"),
+        now("found_at"),
+        moment("read_at"),
         sa.Column("state", sa.Text(), server_default="shown", nullable=False),
         sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        _now("due_at"),
-        _time("delivered_at"),
+        now("due_at"),
+        moment("delivered_at"),
         sa.Column("error", sa.Text(), server_default="", nullable=False),
         sa.CheckConstraint("state IN ('shown', 'waiting', 'delivered', 'dead')", name=op.f("ck_search_alerts_state")),
         _refers("search_alerts", "search_id", "saved_searches"),

@@ -6,10 +6,20 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from telegram_assistant.stores.postgres.migrations import (
+    TENANT,
+    id_column,
+    moment,
+    now,
+    number,
+    refers,
+    show_to_tenant,
+    words,
+)
+
 revision = "0007"
 down_revision = "0006"
 
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 SEEN_BY = {
     "job_runs": "false",  # they speak of all tenants
     "digests": f"tenant_id = {TENANT}",
@@ -24,54 +34,25 @@ def upgrade() -> None:
     _issues()
     _deliveries()
     for table, condition in SEEN_BY.items():
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({condition})")
-        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def _time(name: str, *, required: bool = False) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), nullable=not required)
-
-
-def _now(name: str) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False)
-
-
-def _id() -> "sa.Column[object]":
-    return sa.Column("id", sa.UUID(), server_default=sa.text("gen_random_uuid()"), nullable=False)
-
-
-def _text(name: str, default: str | None = "") -> "sa.Column[str]":
-    return sa.Column(name, sa.Text(), server_default=default, nullable=False)
-
-
-def _number(name: str, default: int) -> "sa.Column[int]":
-    return sa.Column(name, sa.Integer(), server_default=sa.text(str(default)), nullable=False)
+        show_to_tenant(table, condition)
 
 
 def _list(name: str, kind: "sa.types.TypeEngine[Any]", default: str) -> "sa.Column[object]":
     return sa.Column(name, postgresql.ARRAY(kind), server_default=sa.text(f"'{default}'"), nullable=False)
 
 
-def _refers(table: str, column: str, to: str) -> list[sa.schema.SchemaItem]:
-    return [
-        sa.Column(column, sa.UUID(), nullable=False),
-        sa.ForeignKeyConstraint([column], [f"{to}.id"], name=op.f(f"fk_{table}_{column}"), ondelete="CASCADE"),
-    ]
-
-
 def _runs() -> None:
     op.create_table(
         "job_runs",
-        _text("job", None),
-        _time("scheduled_for", required=True),
-        _text("outcome", "asked"),
-        _number("attempts", 0),
-        _time("started_at"),
-        _time("ended_at"),
-        _text("runner"),
-        _text("note"),
-        _text("error"),
+        words("job", None),
+        moment("scheduled_for", required=True),
+        words("outcome", "asked"),
+        number("attempts", 0),
+        moment("started_at"),
+        moment("ended_at"),
+        words("runner"),
+        words("note"),
+        words("error"),
         sa.CheckConstraint("outcome IN ('asked', 'running', 'done', 'failed')", name=op.f("ck_job_runs_outcome")),
         sa.PrimaryKeyConstraint("job", "scheduled_for", name=op.f("pk_job_runs")),
     )
@@ -82,25 +63,25 @@ def _runs() -> None:
 def _digests() -> None:
     op.create_table(
         "digests",
-        _id(),
-        *_refers("digests", "tenant_id", "tenants"),
-        *_refers("digests", "user_id", "users"),
-        _text("name", None),
+        id_column(),
+        *refers("digests", "tenant_id", "tenants"),
+        *refers("digests", "user_id", "users"),
+        words("name", None),
         _list("topics", sa.Text(), "{}"),
         _list("channels", sa.BigInteger(), "{}"),
-        _text("frequency", "daily"),
-        _number("weekday", 0),
-        _number("day", 1),
-        _number("minute", 720),
-        _text("zone", "Europe/Moscow"),
-        _text("language", "ru"),
-        _number("most", 10),
+        words("frequency", "daily"),
+        number("weekday", 0),
+        number("day", 1),
+        number("minute", 720),
+        words("zone", "Europe/Moscow"),
+        words("language", "ru"),
+        number("most", 10),
         _list("deliveries", sa.Text(), "{web}"),
         sa.Column("enabled", sa.Boolean(), server_default=sa.text("true"), nullable=False),
-        _number("feed_version", 1),
-        _time("next_at"),
-        _text("trouble"),
-        _now("created_at"),
+        number("feed_version", 1),
+        moment("next_at"),
+        words("trouble"),
+        now("created_at"),
         sa.CheckConstraint("frequency IN ('daily', 'weekly', 'monthly')", name=op.f("ck_digests_frequency")),
         sa.CheckConstraint("language IN ('ru', 'en')", name=op.f("ck_digests_language")),
         sa.CheckConstraint("weekday BETWEEN 0 AND 6", name=op.f("ck_digests_weekday")),
@@ -116,19 +97,19 @@ def _digests() -> None:
 def _issues() -> None:
     op.create_table(
         "digest_issues",
-        _id(),
-        *_refers("digest_issues", "tenant_id", "tenants"),
-        *_refers("digest_issues", "digest_id", "digests"),
-        _time("scheduled_for", required=True),
-        _time("since", required=True),
-        _time("until", required=True),
-        _text("state", "due"),
+        id_column(),
+        *refers("digest_issues", "tenant_id", "tenants"),
+        *refers("digest_issues", "digest_id", "digests"),
+        moment("scheduled_for", required=True),
+        moment("since", required=True),
+        moment("until", required=True),
+        words("state", "due"),
         sa.Column("content", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
-        _number("attempts", 0),
-        _now("try_at"),
-        _text("error"),
-        _now("created_at"),
-        _time("built_at"),
+        number("attempts", 0),
+        now("try_at"),
+        words("error"),
+        now("created_at"),
+        moment("built_at"),
         sa.CheckConstraint("state IN ('due', 'built')", name=op.f("ck_digest_issues_state")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_digest_issues")),
         sa.UniqueConstraint("digest_id", "scheduled_for", name=op.f("uq_digest_issues_digest_id_scheduled_for")),
@@ -141,14 +122,14 @@ def _issues() -> None:
 def _deliveries() -> None:
     op.create_table(
         "digest_deliveries",
-        *_refers("digest_deliveries", "issue_id", "digest_issues"),
-        _text("kind", None),
-        *_refers("digest_deliveries", "tenant_id", "tenants"),
-        _text("state", "waiting"),
-        _number("attempts", 0),
-        _now("due_at"),
-        _time("delivered_at"),
-        _text("error"),
+        *refers("digest_deliveries", "issue_id", "digest_issues"),
+        words("kind", None),
+        *refers("digest_deliveries", "tenant_id", "tenants"),
+        words("state", "waiting"),
+        number("attempts", 0),
+        now("due_at"),
+        moment("delivered_at"),
+        words("error"),
         sa.CheckConstraint("state IN ('waiting', 'delivered', 'dead')", name=op.f("ck_digest_deliveries_state")),
         sa.PrimaryKeyConstraint("issue_id", "kind", name=op.f("pk_digest_deliveries")),
     )

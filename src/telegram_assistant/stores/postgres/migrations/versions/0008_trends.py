@@ -4,10 +4,11 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from telegram_assistant.stores.postgres.migrations import moment, refers, show_to_tenant
+
 revision = "0008"
 down_revision = "0007"
 
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 TABLES = ("trends", "trend_posts")
 
 
@@ -15,27 +16,14 @@ def upgrade() -> None:
     _trends()
     _posts()
     for table in TABLES:
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (tenant_id = {TENANT})")
-        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
-
-
-def _time(name: str) -> "sa.Column[object]":
-    return sa.Column(name, sa.DateTime(timezone=True), nullable=False)
-
-
-def _refers(table: str, column: str, to: str) -> list[sa.schema.SchemaItem]:
-    return [
-        sa.Column(column, sa.UUID(), nullable=False),
-        sa.ForeignKeyConstraint([column], [f"{to}.id"], name=op.f(f"fk_{table}_{column}"), ondelete="CASCADE"),
-    ]
+        show_to_tenant(table)
 
 
 def _trends() -> None:
     op.create_table(
         "trends",
         sa.Column("id", sa.UUID(), server_default=sa.text("gen_random_uuid()"), nullable=False),
-        *_refers("trends", "tenant_id", "tenants"),
+        *refers("trends", "tenant_id", "tenants"),
         *(sa.Column(name, sa.Text(), nullable=False) for name in ("kind", "key")),
         sa.Column("subjects", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("state", sa.Text(), server_default="daily", nullable=False),
@@ -45,7 +33,7 @@ def _trends() -> None:
         sa.Column("channels", sa.Integer(), nullable=False),
         sa.Column("counts", postgresql.ARRAY(sa.Integer()), nullable=False),
         sa.Column("baseline_days", sa.Integer(), nullable=False),
-        *(_time(name) for name in ("window_start", "window_end", "first_at", "last_at", "found_at")),
+        *(moment(name, required=True) for name in ("window_start", "window_end", "first_at", "last_at", "found_at")),
         sa.CheckConstraint("state IN ('emerging', 'daily')", name=op.f("ck_trends_state")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_trends")),
     )
@@ -55,9 +43,9 @@ def _trends() -> None:
 def _posts() -> None:
     op.create_table(
         "trend_posts",
-        *_refers("trend_posts", "trend_id", "trends"),
-        *_refers("trend_posts", "post_id", "posts"),
-        *_refers("trend_posts", "tenant_id", "tenants"),
+        *refers("trend_posts", "trend_id", "trends"),
+        *refers("trend_posts", "post_id", "posts"),
+        *refers("trend_posts", "tenant_id", "tenants"),
         sa.Column("source_id", sa.UUID(), nullable=True),
         sa.PrimaryKeyConstraint("trend_id", "post_id", name=op.f("pk_trend_posts")),
     )

@@ -3,10 +3,11 @@
 import sqlalchemy as sa
 from alembic import op
 
+from telegram_assistant.stores.postgres.migrations import foreign_key, show_to_tenant
+
 revision = "0010"
 down_revision = "0009"
 
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 STATUS = "ck_post_media_status"
 
 
@@ -18,14 +19,10 @@ def upgrade() -> None:
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("bytes", sa.BigInteger(), nullable=False),
         sa.Column("objects", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_storage_usage_tenant_id"), ondelete="CASCADE"
-        ),
+        foreign_key("storage_usage", "tenant_id", "tenants.id"),
         sa.PrimaryKeyConstraint("tenant_id", "measured_at", "kind", name=op.f("pk_storage_usage")),
     )
-    op.execute("ALTER TABLE storage_usage ENABLE ROW LEVEL SECURITY")
-    op.execute(f"CREATE POLICY tenant ON storage_usage TO tga_tenant USING (tenant_id = {TENANT})")
-    op.execute("GRANT SELECT ON storage_usage TO tga_tenant")
+    show_to_tenant("storage_usage")
     op.add_column("tenants", sa.Column("storage_quota_mb", sa.Integer(), nullable=True))
     for column in ("opened_at", "evicted_at"):
         op.add_column("media_objects", sa.Column(column, sa.DateTime(timezone=True), nullable=True))

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from telegram_assistant.stores.postgres.migrations import foreign_key, show_to_tenant
+
 revision = "0014"
 down_revision = "0013"
 
@@ -28,9 +30,7 @@ def upgrade() -> None:
             server_default=sa.text("now() + interval '1 hour'"),
             nullable=False,
         ),
-        sa.ForeignKeyConstraint(
-            ["channel_id"], ["channels.id"], name=op.f("fk_channel_audits_channel_id"), ondelete="CASCADE"
-        ),
+        foreign_key("channel_audits", "channel_id", "channels.id"),
         sa.PrimaryKeyConstraint("channel_id", name=op.f("pk_channel_audits")),
     )
     op.create_index(op.f("ix_channel_audits_next_at"), "channel_audits", ["next_at"])
@@ -45,12 +45,8 @@ def upgrade() -> None:
         sa.Column("tries", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("first_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("next_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["channel_id"], ["channels.id"], name=op.f("fk_unreadable_messages_channel_id"), ondelete="CASCADE"
-        ),
+        foreign_key("unreadable_messages", "channel_id", "channels.id"),
         sa.PrimaryKeyConstraint("channel_id", "message_id", name=op.f("pk_unreadable_messages")),
     )
     for table in ("channel_audits", "unreadable_messages"):
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING ({OF_CHANNEL})")
-        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
+        show_to_tenant(table, OF_CHANNEL)

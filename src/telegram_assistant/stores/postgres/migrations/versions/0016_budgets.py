@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from telegram_assistant.stores.postgres.migrations import show_to_tenant
+
 revision = "0016"
 down_revision = "0015"
 
@@ -29,9 +31,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_budget_calls_owner_kind"), "budget_calls", ["owner", "kind"])
     for table in TABLES:
-        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-        op.execute(f"CREATE POLICY tenant ON {table} TO tga_tenant USING (false)")
-        op.execute(f"GRANT SELECT ON {table} TO tga_tenant")
+        show_to_tenant(table, "false")
     op.execute("GRANT SELECT ON upkeep TO tga_tenant")  # as on all tables: its policy shows no row
     linked = sa.text("linked_id IS NOT NULL")
     op.create_index("ix_channels_linked_id", "channels", ["linked_id"], postgresql_where=linked)

@@ -3,10 +3,10 @@
 import sqlalchemy as sa
 from alembic import op
 
+from telegram_assistant.stores.postgres.migrations import foreign_key, show_to_tenant
+
 revision = "0018"
 down_revision = "0017"
-
-TENANT = "nullif(current_setting('app.tenant_id', true), '')::uuid"
 
 
 def upgrade() -> None:
@@ -17,12 +17,8 @@ def upgrade() -> None:
         sa.Column("priority", sa.Integer(), nullable=True),
         sa.Column("timezone", sa.Text(), nullable=True),
         sa.Column("changed_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"], ["tenants.id"], name=op.f("fk_channel_settings_tenant_id"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["channel_id"], ["channels.id"], name=op.f("fk_channel_settings_channel_id"), ondelete="CASCADE"
-        ),
+        foreign_key("channel_settings", "tenant_id", "tenants.id"),
+        foreign_key("channel_settings", "channel_id", "channels.id"),
         sa.PrimaryKeyConstraint("tenant_id", "channel_id", name=op.f("pk_channel_settings")),
     )
     op.create_index(op.f("ix_channel_settings_channel_id"), "channel_settings", ["channel_id"])
@@ -32,6 +28,4 @@ def upgrade() -> None:
         " FROM channels c JOIN subscriptions s ON s.channel_id = c.id"
         " WHERE c.priority <> 0 OR c.timezone <> 'Europe/Moscow'"
     )
-    op.execute("ALTER TABLE channel_settings ENABLE ROW LEVEL SECURITY")
-    op.execute(f"CREATE POLICY tenant ON channel_settings TO tga_tenant USING (tenant_id = {TENANT})")
-    op.execute("GRANT SELECT ON channel_settings TO tga_tenant")
+    show_to_tenant("channel_settings")

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from telegram_assistant.stores.postgres.migrations import show_to_tenant
+
 revision = "0019"
 down_revision = "0018"
 
@@ -16,7 +18,5 @@ def upgrade() -> None:
         sa.Column("fence", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
     )
-    op.execute("ALTER TABLE leases ENABLE ROW LEVEL SECURITY")
-    op.execute("CREATE POLICY tenant ON leases TO tga_tenant USING (false)")
-    op.execute("GRANT SELECT ON leases TO tga_tenant")
+    show_to_tenant("leases", "false")
     op.add_column("telegram_accounts", sa.Column("session_digest", sa.Text(), nullable=True))
