@@ -16,8 +16,7 @@ import pytest
 from telegram_assistant.ai.local.provider import LocalEmbedder, ModelProcess
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.shrink import Shrinker
-from telegram_assistant.crawl.pool import Pool, worker_command
-from telegram_assistant.crawl.reader import Crawl4aiPool, is_installed
+from telegram_assistant.crawl.pool import Crawl4aiPool, Pool, is_installed, worker_command
 from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey

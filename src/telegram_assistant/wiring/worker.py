@@ -24,10 +24,10 @@ from telegram_assistant.bus.supervisor import Job, Task
 from telegram_assistant.config import Settings
 from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
 from telegram_assistant.crawl.fetcher import Fetcher, Limits, user_agent
-from telegram_assistant.crawl.reader import open_crawl4ai_reader, open_reader
+from telegram_assistant.crawl.pool import Crawl4aiPool, Pool, worker_command
+from telegram_assistant.crawl.reader import WebReader
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.crawl.rules import load_rules
-from telegram_assistant.domain.page import PageReader
 from telegram_assistant.domain.urls import NO_HOSTS, Allowance
 from telegram_assistant.freshness import Rule
 from telegram_assistant.index.vectors import Model
@@ -232,11 +232,8 @@ def _crawling(runtime: Runtime, stores: Stores, allow: Allowance) -> Crawling:
     limits = Limits(total_seconds=settings.crawl_timeout_sec)
     fetcher = Fetcher(agent=user_agent(__version__, settings.crawl_contact), limits=limits, allow=allow)
     robots = Robots(fetcher, clock=runtime.clock)
-    reader: PageReader
-    if settings.crawl_reader == "crawl4ai":
-        reader = open_crawl4ai_reader(fetcher, robots, clock=runtime.clock, manners=budget, allow=allow)
-    else:
-        reader = open_reader(fetcher, robots, clock=runtime.clock, manners=budget, allow=allow)
+    pool = Crawl4aiPool() if settings.crawl_reader == "crawl4ai" else Pool(worker_command("trafilatura"))
+    reader = WebReader(fetcher, robots, pool, clock=runtime.clock, manners=budget, allow=allow)
     runtime.stack.push_async_callback(reader.close)
     return Crawling(reader, stores.pages, budget, runtime.clock)
 

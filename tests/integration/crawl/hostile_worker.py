@@ -6,8 +6,7 @@ import os
 import sys
 import threading
 
-from telegram_assistant.crawl.reading import Extracted, Job
-from telegram_assistant.crawl.worker import work_of
+from telegram_assistant.crawl.worker import Extracted, Job, work_of
 from telegram_assistant.processes.serving import serve
 
 GIGABYTE = 2**30

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from telegram_assistant.crawl.pool import Pool, worker_command
-from telegram_assistant.crawl.reading import Extracted
+from telegram_assistant.crawl.worker import Extracted
 from telegram_assistant.errors import Skip
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

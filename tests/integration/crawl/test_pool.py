@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from telegram_assistant.crawl.pool import Pool
-from telegram_assistant.crawl.reading import Extracted
+from telegram_assistant.crawl.worker import Extracted
 from telegram_assistant.errors import Retry, Skip
 
 pytestmark = pytest.mark.integration

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from telegram_assistant.crawl.pool import Pool, worker_command
-from telegram_assistant.crawl.reader import Crawl4aiPool, WebReader, is_installed, open_crawl4ai_reader, open_reader
-from telegram_assistant.domain.page import Known, Page, PageReader
+from telegram_assistant.crawl.pool import Crawl4aiPool, Pool, is_installed, worker_command
+from telegram_assistant.crawl.reader import WebReader
+from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 Internet = Any  # of conftest.py, which cannot be imported
-Make = Callable[..., PageReader]
+Make = Callable[..., WebReader]
 
 without = pytest.mark.skipif(not is_installed(), reason="the extra crawl4ai is not installed")
 READERS = ["trafilatura", pytest.param("crawl4ai", marks=without)]
@@ -62,7 +62,7 @@ def manners() -> Recorder:
 
 @pytest.fixture
 def make(internet: Internet, pool: Pool, manners: Recorder) -> Make:
-    def made(**limits: Any) -> PageReader:
+    def made(**limits: Any) -> WebReader:
         fetcher = internet.fetcher(**limits)
         return WebReader(fetcher, internet.robots(), pool, clock=internet.clock, manners=manners)
 
@@ -287,16 +287,6 @@ async def test_entities_and_includes_read_no_file(internet: Internet, make: Make
     except Skip:
         return
     assert "secret words" not in page.text
-
-
-async def test_the_readers_are_opened_the_same_way(internet: Internet, pool: Pool) -> None:
-    open_it = open_crawl4ai_reader if isinstance(pool, Crawl4aiPool) else open_reader
-    reader: PageReader = open_it(internet.fetcher(), internet.robots(), clock=internet.clock, seconds=60)
-    await internet.site("a.test", page=internet.response(internet.article()))
-    try:
-        assert (await reader.read("http://a.test/page")).title == "Погода"
-    finally:
-        await reader.close()
 
 
 @pytest.mark.skipif(is_installed(), reason="the extra crawl4ai is installed")

@@ -14,7 +14,8 @@ from telegram_assistant.ai.providers import Models, ModelsConfig, build_models
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.crawl.fetcher import Fetcher, user_agent
-from telegram_assistant.crawl.reader import WebReader, open_reader
+from telegram_assistant.crawl.pool import Pool, worker_command
+from telegram_assistant.crawl.reader import WebReader
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.domain.urls import Allowance
 from telegram_assistant.index.edge_vectors import EdgeVectors
@@ -69,7 +70,8 @@ async def whole_web() -> AsyncIterator[Web]:
     await site.start()
     allow = frozenset({("127.0.0.1", site.port)})
     fetcher = Fetcher(agent=user_agent("test", ""), allow=allow)
-    reader = open_reader(fetcher, Robots(fetcher, clock=utc_now), clock=utc_now, allow=allow)
+    pool = Pool(worker_command("trafilatura"))
+    reader = WebReader(fetcher, Robots(fetcher, clock=utc_now), pool, clock=utc_now, allow=allow)
     yield Web(site, reader)
     await reader.close()
     await site.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from telegram_assistant.crawl.extract import extract, open_trafilatura
-from telegram_assistant.crawl.reading import Extracted, Job
+from telegram_assistant.crawl.worker import Extracted, Job
 
 pytestmark = pytest.mark.unit
 
