@@ -21,8 +21,7 @@ from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.errors import Skip
-from telegram_assistant.processes.starting import our_module, start, start_in_thread
-from telegram_assistant.processes.worker import Worker
+from telegram_assistant.processes.starting import start, start_in_thread
 
 pytestmark = pytest.mark.integration
 
@@ -47,16 +46,16 @@ async def shrinking(_: Path) -> AsyncIterator[int | None]:
     made = Shrinker()
     with pytest.raises(Skip):
         await made.shrunk(b"no picture")
-    yield made._worker.pid
+    yield made.worker.pid
     await made.close()
 
 
 @asynccontextmanager
 async def thumbnails(_: Path) -> AsyncIterator[int | None]:
-    worker = Worker("thumbnail_worker", our_module("telegram_assistant.services.thumbnail_worker"), limit=60)
-    await worker.start()
-    yield worker.pid
-    await worker.close()
+    made = Shrinker("thumbnail", limit=60)
+    await made.worker.start()
+    yield made.worker.pid
+    await made.close()
 
 
 @asynccontextmanager

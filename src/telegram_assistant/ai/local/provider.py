@@ -6,21 +6,11 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from telegram_assistant.ai.local.requests import (
-    LARGEST_ANSWER,
-    AnswerFound,
-    AnswerQuestion,
-    Call,
-    EmbedTexts,
-    Failure,
-    Outcome,
-    TagsFound,
-    TagText,
-    Vectors,
-)
+from telegram_assistant.ai.local.requests import LARGEST_ANSWER, AnswerQuestion, EmbedTexts, Outcome, Request, TagText
 from telegram_assistant.ai.spend import measured
 from telegram_assistant.domain.models import Answer, Embedded, Identity, Passage, Tagged
 from telegram_assistant.errors import Reject, Retry
@@ -39,6 +29,8 @@ _BATCH = 16  # texts in one call, so that a question does not wait behind a thou
 _MOST_PASSAGES = 40
 _logger = get_logger(__name__)
 
+T = TypeVar("T")
+
 
 class LocalTagger:
     """Key phrases, topics of the taxonomy, and names."""
@@ -54,10 +46,8 @@ class LocalTagger:
     async def tag(self, text: str, seen: str = "") -> Tagged:
         with measured(PROVIDER, "tag") as spending:
             whole = "\n".join(visible(part) for part in (text, seen) if part)
-            found = await self._process.call(TagText(whole[:LONGEST_TEXT]))
-            if not isinstance(found, TagsFound):
-                raise Reject(f"the local tagger gave {type(found).__name__}")
-        return replace(found.tagged, usage=spending.usage())
+            found = await self._process.call(TagText(whole[:LONGEST_TEXT]), Tagged)
+        return replace(found, usage=spending.usage())
 
 
 class LocalEmbedder:
@@ -79,10 +69,8 @@ class LocalEmbedder:
         with measured(PROVIDER, "embed") as spending:
             for start in range(0, len(texts), _BATCH):
                 batch = [visible(text) for text in texts[start : start + _BATCH]]
-                found = await self._process.call(EmbedTexts(batch))
-                if not isinstance(found, Vectors):
-                    raise Reject(f"the local embedder gave {type(found).__name__}")
-                vectors += [tuple(array("f", vector)) for vector in found.vectors]
+                found = await self._process.call(EmbedTexts(batch), list[bytes])
+                vectors += [tuple(array("f", vector)) for vector in found]
         return Embedded(vectors=tuple(vectors), usage=spending.usage())
 
 
@@ -99,10 +87,8 @@ class LocalAnswerer:
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         with measured(PROVIDER, "answer") as spending:
             bounded = [Passage(key=one.key, text=visible(one.text)) for one in passages[:_MOST_PASSAGES]]
-            found = await self._process.call(AnswerQuestion(visible(question), bounded))
-            if not isinstance(found, AnswerFound):
-                raise Reject(f"the local answerer gave {type(found).__name__}")
-        return replace(found.answer, usage=spending.usage())
+            found = await self._process.call(AnswerQuestion(visible(question), bounded), Answer)
+        return replace(found, usage=spending.usage())
 
 
 class ModelProcess:
@@ -118,17 +104,17 @@ class ModelProcess:
         """Of the worker, while there is one."""
         return self.worker.pid
 
-    async def call(self, request: TagText | EmbedTexts | AnswerQuestion) -> TagsFound | Vectors | AnswerFound:
-        """Raises Retry when the worker died or hangs, Reject when the models fail on this input."""
-        answer = await self.worker.ask(msgspec.msgpack.encode(Call(request)))
+    async def call(self, request: Request, kind: type[T]) -> T:
+        """The result, of this kind. Raises Retry when the worker died or hangs, Reject when the models fail on this."""
+        answer = await self.worker.ask(msgspec.msgpack.encode(request))
         try:
-            result = msgspec.msgpack.decode(answer, type=Outcome).result
+            outcome = msgspec.msgpack.decode(answer, type=Outcome)
+            if outcome.failure is None:
+                return msgspec.msgpack.decode(outcome.result, type=kind)
         except msgspec.MsgspecError as exc:
-            raise Retry(f"the worker with the local models gave an answer that is none: {exc}") from exc
-        if isinstance(result, Failure):
-            _logger.error("a local model failed", reason=result.reason, traceback=result.traceback)
-            raise Reject(f"the local model cannot read this: {result.reason}")
-        return result
+            raise Retry(f"the worker with the local models gave an answer that cannot be read: {exc}") from exc
+        _logger.error("a local model failed", reason=outcome.failure.reason, traceback=outcome.failure.traceback)
+        raise Reject(f"the local model cannot read this: {outcome.failure.reason}")
 
     async def close(self) -> None:
         """End the worker; further calls are refused."""

@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
-from telegram_assistant.domain.models import Answer, Passage, Tagged
+from telegram_assistant.domain.models import Passage
 
 LARGEST_ANSWER = 64 * 2**20
 
 
 class TagText(msgspec.Struct, tag=True):
-    """Tags of a text."""
+    """Tags of a text, as Tagged."""
 
     text: str
 
 
 class EmbedTexts(msgspec.Struct, tag=True):
-    """Vectors of texts."""
+    """Vectors of texts, each as its 32-bit floats."""
 
     texts: list[str]
 
 
 class AnswerQuestion(msgspec.Struct, tag=True):
-    """An answer from passages."""
+    """An answer from passages, as Answer."""
 
     question: str
     passages: list[Passage]
 
 
-class Call(msgspec.Struct):
-    """One request."""
-
-    request: TagText | EmbedTexts | AnswerQuestion
+Request: TypeAlias = TagText | EmbedTexts | AnswerQuestion
 
 
-class Vectors(msgspec.Struct, tag=True):
-    """Each vector as its 32-bit floats."""
-
-    vectors: list[bytes]
-
-
-class TagsFound(msgspec.Struct, tag=True):
-    """The answer to TagText."""
-
-    tagged: Tagged
-
-
-class AnswerFound(msgspec.Struct, tag=True):
-    """The answer to AnswerQuestion."""
-
-    answer: Answer
-
-
-class Failure(msgspec.Struct, tag=True):
+class Failure(msgspec.Struct):
     """The models cannot do this; the worker lives on."""
 
     reason: str
@@ -60,6 +41,7 @@ class Failure(msgspec.Struct, tag=True):
 
 
 class Outcome(msgspec.Struct):
-    """The answer to a call."""
+    """The answer to a request: a failure, or else the result."""
 
-    result: Vectors | TagsFound | AnswerFound | Failure
+    result: msgspec.Raw = msgspec.Raw()
+    failure: Failure | None = None

@@ -16,21 +16,11 @@ from telegram_assistant.ai.checks import Checks
 from telegram_assistant.ai.local.answers import Extractor
 from telegram_assistant.ai.local.models import Models, TextVectors
 from telegram_assistant.ai.local.phrases import PhraseRanker
-from telegram_assistant.ai.local.requests import (
-    AnswerFound,
-    AnswerQuestion,
-    Call,
-    EmbedTexts,
-    Failure,
-    Outcome,
-    TagsFound,
-    TagText,
-    Vectors,
-)
+from telegram_assistant.ai.local.requests import AnswerQuestion, EmbedTexts, Failure, Outcome, Request, TagText
 from telegram_assistant.ai.local.russian import RussianReader
 from telegram_assistant.ai.local.topics import TopicFinder
 from telegram_assistant.ai.local.words import OtherReader
-from telegram_assistant.domain.models import Tagged
+from telegram_assistant.domain.models import Answer, Tagged
 from telegram_assistant.language.clean import plain
 from telegram_assistant.language.stopwords import StopWords
 from telegram_assistant.language.taxonomy import Taxonomy, load_taxonomy
@@ -41,15 +31,15 @@ MEGABYTES = 4096
 
 def open_models() -> Work:
     engine = Engine(load_taxonomy(Path(sys.argv[1]) if len(sys.argv) > 1 else None))
-    decoder = msgspec.msgpack.Decoder(Call)
-    return lambda request: msgspec.msgpack.encode(Outcome(_result(engine, decoder.decode(request))))
+    decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+    return lambda request: msgspec.msgpack.encode(_outcome(engine, decoder.decode(request)))
 
 
-def _result(engine: Engine, call: Call) -> Vectors | TagsFound | AnswerFound | Failure:
+def _outcome(engine: Engine, request: Request) -> Outcome:
     try:
-        return engine.handle(call.request)
+        return Outcome(msgspec.Raw(msgspec.msgpack.encode(engine.handle(request))))
     except Exception as exc:  # noqa: BLE001 - a text that breaks a model is reported to the caller
-        return Failure(f"{type(exc).__name__}: {exc}", traceback.format_exc())
+        return Outcome(failure=Failure(f"{type(exc).__name__}: {exc}", traceback.format_exc()))
 
 
 class Engine:
@@ -66,14 +56,14 @@ class Engine:
         self._checks = Checks(taxonomy, self._models.inflection, stop)
         self._extractor = Extractor(self._models, self._vectors)
 
-    def handle(self, request: TagText | EmbedTexts | AnswerQuestion) -> TagsFound | Vectors | AnswerFound:
+    def handle(self, request: Request) -> Tagged | list[bytes] | Answer:
         match request:
             case TagText(text=text):
-                return TagsFound(self.tag(text))
+                return self.tag(text)
             case EmbedTexts(texts=texts):
-                return Vectors([np.asarray(vector, np.float32).tobytes() for vector in self._vectors.embed(texts)])
+                return [np.asarray(vector, np.float32).tobytes() for vector in self._vectors.embed(texts)]
             case AnswerQuestion(question=question, passages=passages):
-                return AnswerFound(self._extractor.answer(question, passages))
+                return self._extractor.answer(question, passages)
 
     def tag(self, text: str) -> Tagged:
         words = plain(text)

@@ -1,10 +1,12 @@
-"""The process that makes a stranger's picture small and plain before another company sees it.
+"""The process that makes a stranger's picture small and plain, for another company's model or for a page.
 
-An answer's first byte says whether it is a picture or the reason why there is none.
+`python -m telegram_assistant.ai.vision.shrink_worker shrink|thumbnail`. An answer's first byte says whether it is a
+picture or the reason why there is none.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from io import BytesIO
 
@@ -17,6 +19,8 @@ from telegram_assistant.processes.serving import Work, serve
 
 MEGABYTES = 2048
 LONGER_SIDE = 1280  # pixels: what vision models look at, and pay for, anyway
+TALLEST = 3  # times the width of a thumbnail; a longer strip is cut at the bottom
+QUALITY = 80
 
 
 def shrunk(content: bytes) -> bytes:
@@ -28,9 +32,15 @@ def shrunk(content: bytes) -> bytes:
     return out.getvalue()
 
 
-def run(make: Callable[[bytes], bytes]) -> None:
-    """Answer with what `make` makes of a request, or why it raised Skip."""
-    serve(lambda: _or_reason(make), megabytes=MEGABYTES)
+def thumbnail(request: bytes) -> bytes:
+    """A WebP, without any of the file's metadata. A request is the width in digits, a space, and the file."""
+    digits, _, content = request.partition(b" ")
+    width, image = int(digits), decode(content).image
+    image = image.crop((0, 0, image.width, min(image.height, image.width * TALLEST)))
+    image.thumbnail((width, width * TALLEST), Image.Resampling.LANCZOS)
+    out = BytesIO()
+    Image.frombytes("RGB", image.size, image.tobytes()).save(out, "WEBP", quality=QUALITY)
+    return out.getvalue()
 
 
 def _or_reason(make: Callable[[bytes], bytes]) -> Work:
@@ -46,4 +56,5 @@ def _or_reason(make: Callable[[bytes], bytes]) -> Work:
 
 
 if __name__ == "__main__":
-    run(shrunk)
+    make = {"shrink": shrunk, "thumbnail": thumbnail}[sys.argv[1]]
+    serve(lambda: _or_reason(make), megabytes=MEGABYTES)
