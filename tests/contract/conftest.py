@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 from qdrant_client import AsyncQdrantClient
 
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.edge_vectors import EdgeVectors
-from telegram_assistant.index.graph import Graph
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.neo4j_graph import Neo4jGraph
 from telegram_assistant.index.qdrant_vectors import QdrantVectors

@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from telegram_assistant.domain.models import Entity, EntityKind
-from telegram_assistant.index.graph import Graph, Image, PostNode, Thing, Together, WebPage
+from telegram_assistant.index.cypher_graph import Graph
+from telegram_assistant.index.graph import Image, PostNode, Thing, Together, WebPage
 
 pytestmark = pytest.mark.integration
 

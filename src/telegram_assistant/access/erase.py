@@ -21,7 +21,7 @@ from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.events import EVENTS
 from telegram_assistant.domain.media_rules import media_key
 from telegram_assistant.errors import Fatal, Retry, Skip
-from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.names import (
     ALBUM_DEADLINES,

@@ -19,7 +19,7 @@ import ladybug
 from telegram_assistant.embedded.folder import FolderLock
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.index.cypher import MARK, NODES, RELATIONS, SCHEMA_VERSION, Params, Row, Steps
-from telegram_assistant.index.cypher_graph import CypherGraph
+from telegram_assistant.index.cypher_graph import Graph
 
 T = TypeVar("T")
 MEGABYTE = 2**20
@@ -29,7 +29,7 @@ PROBE_BYTES = 4 * MEGABYTE
 PASSING = ("IO exception", "Buffer manager exception")
 
 
-class LadybugGraph(CypherGraph):
+class LadybugGraph(Graph):
     """A folder with one Ladybug database, opened at the first use."""
 
     def __init__(self, folder: Path, *, memory_mb: int = 256) -> None:  # it fails below 96

@@ -14,7 +14,7 @@ from neo4j.time import DateTime
 
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.index.cypher import NODES, Row, Steps
-from telegram_assistant.index.cypher_graph import CypherGraph
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.tls import ADVICE, distrust, verified_tls
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ ALREADY_THERE = {
 FOR_A_PERSON = ("Neo.ClientError.Security.", "Neo.ClientError.Database.")
 
 
-class Neo4jGraph(CypherGraph):
+class Neo4jGraph(Graph):
     """A database of a Neo4j server; the driver connects at the first use."""
 
     def __init__(

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.interests import Candidate, clean_topic, score, weights
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.jobs import Work
 from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.language.taxonomy import Taxonomy

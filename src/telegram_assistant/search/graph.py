@@ -15,7 +15,8 @@ from uuid import UUID
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.index.graph import Graph, Thing
+from telegram_assistant.index.cypher_graph import Graph
+from telegram_assistant.index.graph import Thing
 from telegram_assistant.language.plan import Plan
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import Shared, VisiblePosts

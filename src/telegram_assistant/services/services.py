@@ -14,7 +14,7 @@ from telegram_assistant.access.service import Access
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.config import Settings
 from telegram_assistant.health import Health
-from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.jobs.digests import DigestMaker
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search

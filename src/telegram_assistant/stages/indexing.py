@@ -27,7 +27,7 @@ from telegram_assistant.domain.events import (
 )
 from telegram_assistant.domain.models import Embedder
 from telegram_assistant.errors import Retry, Skip
-from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.vectors import Model, Point, Vectors
 from telegram_assistant.names import POSTS_INDEXED
 from telegram_assistant.stages.index_entry import Entry, EntryReader, TextIndex

@@ -14,7 +14,7 @@ from telegram_assistant.ai.vision.ocr import find_trained_data
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.http.app import make_app
 from telegram_assistant.http.serving import serve
-from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.jobs import EMERGING, INTERESTS, STORAGE_USAGE, TRENDS, Work
 from telegram_assistant.jobs.digests import Delivery, open_digest_maker

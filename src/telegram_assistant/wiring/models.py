@@ -20,7 +20,7 @@ from telegram_assistant.ai.providers import (
 from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.spend import ModelBudget, ModelLimits, Price
 from telegram_assistant.config import Settings
-from telegram_assistant.index.graph import Graph
+from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage
 
