@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from telegram_assistant.config import Settings
-from telegram_assistant.processes.starting import as_user
+from telegram_assistant.processes.worker import as_user
 
 HEALTH = re.compile(r"Health and metrics: (http://\S+)/")
 READY = re.compile(r"Telegram Assistant is ready .*: (http://\S+)/ ")

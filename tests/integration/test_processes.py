@@ -21,7 +21,7 @@ from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.errors import Skip
-from telegram_assistant.processes.starting import start, start_in_thread
+from telegram_assistant.processes.worker import start, start_in_thread
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telegram_assistant.errors import Fatal
-from telegram_assistant.stores.postgres.address import parse_address
+from telegram_assistant.stores.postgres.database import parse_address
 
 pytestmark = pytest.mark.unit
 

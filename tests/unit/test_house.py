@@ -95,7 +95,7 @@ def test_n21_processes_are_started_in_one_place() -> None:
     def starts(node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and bool(starting.fullmatch(ast.unparse(node.func)))
 
-    assert found(MODULES, starts, rf"{ASSISTANT}/processes/starting\.py") == []
+    assert found(MODULES, starts, rf"{ASSISTANT}/processes/worker\.py") == []
     roads = ("multiprocessing", "concurrent.futures.ProcessPoolExecutor", "pty", "subprocess.Popen", "subprocess.run")
     strays = [module.name for module in MODULES for name, _ in module.imports() if name.startswith(roads)]
     assert strays == []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from telegram_assistant.crawl.json_post import Answer, Poster
+from telegram_assistant.crawl.network import Answer, Poster
 from telegram_assistant.domain.alerting import Action, Message, Way
 from telegram_assistant.domain.retries import seconds_to_wait
 from telegram_assistant.errors import Reject, Retry

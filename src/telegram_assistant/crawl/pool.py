@@ -12,8 +12,7 @@ import msgspec
 from telegram_assistant.crawl.worker import LONGEST_ANSWER, Extracted, Job
 from telegram_assistant.errors import Fatal, Skip
 from telegram_assistant.log import get_logger
-from telegram_assistant.processes.starting import our_module
-from telegram_assistant.processes.worker import Lost, Worker
+from telegram_assistant.processes.worker import Lost, Worker, our_module
 
 CONFUSED = "the page confused its reader"
 MEGABYTES = {"trafilatura": 1536, "crawl4ai": 4096}

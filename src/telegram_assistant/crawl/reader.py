@@ -12,7 +12,6 @@ from telegram_assistant.crawl.fetcher import Fetched, Fetcher, check_status, kep
 from telegram_assistant.crawl.pool import Pool
 from telegram_assistant.crawl.robots import Robots
 from telegram_assistant.crawl.worker import Extracted
-from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.urls import (
     NO_HOSTS,
     Allowance,
@@ -27,6 +26,7 @@ from telegram_assistant.domain.urls import (
 )
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.metrics import CRAWL_BYTES, CRAWL_PAGES, CRAWL_SECONDS
+from telegram_assistant.stores.postgres.pages import Page
 
 
 class Manners(Protocol):
@@ -49,9 +49,10 @@ class WebReader:
     manners: Manners | None = None
     allow: Allowance = NO_HOSTS
 
-    async def read(self, url: str, known: Known | None = None) -> Page:
-        """Raises Retry (the server is away, slow or busy; `after` from Retry-After), Skip (nothing for us: not a page,
-        too large, robots.txt, 404, paywall with no text) or Reject (not allowed: a private address, a bad scheme)."""
+    async def read(self, url: str, known: Page | None = None) -> Page:
+        """`known`: as it was read before, for a conditional request. Raises Retry (the server is away, slow or busy;
+        `after` from Retry-After), Skip (nothing for us: not a page, too large, robots.txt, 404, paywall with no text) or
+        Reject (not allowed: a private address, a bad scheme)."""
         with CRAWL_SECONDS.time():
             try:
                 page = await self._read(url, known)
@@ -64,7 +65,7 @@ class WebReader:
     async def close(self) -> None:
         await self.pool.close()
 
-    async def _read(self, url: str, known: Known | None) -> Page:
+    async def _read(self, url: str, known: Page | None) -> Page:
         try:
             start = canonical(parse_url(url))
         except BadUrl as exc:
@@ -133,7 +134,7 @@ class WebReader:
         return str(named)
 
 
-def _conditions(known: Known | None) -> dict[str, str]:
+def _conditions(known: Page | None) -> dict[str, str]:
     if known is None:
         return {}
     values = {"If-None-Match": kept_value(known.etag), "If-Modified-Since": kept_value(known.last_modified)}

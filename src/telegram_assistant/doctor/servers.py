@@ -28,8 +28,7 @@ from telegram_assistant.stages.index_upkeep import INDEXES, PASS, IndexesState, 
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState, progress_of
 from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
-from telegram_assistant.stores.postgres.address import is_here, parse_address, tls_of
-from telegram_assistant.stores.postgres.database import check_server, open_database
+from telegram_assistant.stores.postgres.database import check_server, is_here, open_database, parse_address, tls_of
 from telegram_assistant.stores.postgres.migrate import RUNS_FROM, known_revisions
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.stores.redis import check_redis, open_redis

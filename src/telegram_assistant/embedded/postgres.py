@@ -25,7 +25,7 @@ import asyncpg
 from telegram_assistant.embedded.folder import DataFolder, explain_full_disk, explain_os_error
 from telegram_assistant.embedded.process import Child, end_leftover, free_port
 from telegram_assistant.errors import Fatal, Retry
-from telegram_assistant.processes.starting import start
+from telegram_assistant.processes.worker import start
 
 USER = "tga"
 COMMON_HOME = Path("/var/lib/telegram-assistant")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from telegram_assistant.errors import Fatal
-from telegram_assistant.processes.starting import start
+from telegram_assistant.processes.worker import start
 
 LOG_LIMIT = 10 * 2**20
 

@@ -20,7 +20,7 @@ from telegram_assistant.index.edge_shard import FULL_SCAN_KB
 from telegram_assistant.index.edge_tenant import Build, EdgeTenant
 from telegram_assistant.index.vectors import Found, Model, Point, Where
 from telegram_assistant.log import get_logger
-from telegram_assistant.processes.starting import our_module, start_in_thread
+from telegram_assistant.processes.worker import our_module, start_in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")

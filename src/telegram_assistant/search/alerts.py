@@ -21,8 +21,7 @@ from uuid import UUID
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.crawl.json_post import SECONDS, Poster
-from telegram_assistant.crawl.network import Resolver, ask_system
+from telegram_assistant.crawl.network import SECONDS, Poster, Resolver, ask_system
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.retries import Backoff

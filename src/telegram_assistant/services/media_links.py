@@ -12,8 +12,7 @@ from uuid import UUID
 from telegram_assistant.access.credentials import Signer
 from telegram_assistant.ai.vision.shrink import PICTURE
 from telegram_assistant.errors import Skip
-from telegram_assistant.processes.starting import our_module
-from telegram_assistant.processes.worker import Worker
+from telegram_assistant.processes.worker import Worker, our_module
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.post_views import KeptFile
 

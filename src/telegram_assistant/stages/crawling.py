@@ -18,13 +18,12 @@ from telegram_assistant.crawl.budget import CrawlBudget
 from telegram_assistant.crawl.reader import WebReader
 from telegram_assistant.crawl.rules import CrawlRules, Subject, decide
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
-from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.urls import NO_HOSTS, Allowance
 from telegram_assistant.errors import Reject, Retry, Skip
 from telegram_assistant.names import POSTS_CRAWL, POSTS_ENRICHED
 from telegram_assistant.stores.postgres.enrichment import StoredPosts
 from telegram_assistant.stores.postgres.interests import Interests
-from telegram_assistant.stores.postgres.pages import Pages
+from telegram_assistant.stores.postgres.pages import Page, Pages
 
 FRESH = timedelta(hours=24)
 LONGEST_LINK = 2000  # characters; longer ones fit into no index of PostgreSQL
@@ -58,7 +57,7 @@ class Crawling:
             return stored.url
         await self.budget.take(payers, link)
         try:
-            page = await self.reader.read(link, stored.known if stored is not None and stored.text else None)
+            page = await self.reader.read(link, stored if stored is not None and stored.text else None)
         except (Skip, Reject) as exc:
             await self.pages.save(Page(url=link), problem=str(exc))
             raise

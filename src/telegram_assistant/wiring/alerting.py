@@ -14,7 +14,7 @@ from telegram_assistant.alerting.delivering import LOCK_TTL, Alerting, Words
 from telegram_assistant.alerting.places import Places
 from telegram_assistant.alerting.watching import Watch
 from telegram_assistant.config import Settings
-from telegram_assistant.crawl.json_post import Poster
+from telegram_assistant.crawl.network import Poster
 from telegram_assistant.domain.urls import Allowance
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.lock import Lock

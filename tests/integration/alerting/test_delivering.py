@@ -10,7 +10,7 @@ import pytest
 
 from telegram_assistant.alerting.delivering import ATTEMPTS, OF_ONE
 from telegram_assistant.config import Settings
-from telegram_assistant.crawl.json_post import Poster
+from telegram_assistant.crawl.network import Poster
 from telegram_assistant.domain.alerting import MOST_CHANNELS, Topic, Way
 from telegram_assistant.domain.saved_search import MOST_SEARCHES
 from telegram_assistant.errors import Fatal, Reject, Retry

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from telegram_assistant.domain.events import Step
 from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen
-from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.post import Counters, Forward, Media, MediaKind, Poll, Post, ReplyTo
 from telegram_assistant.domain.text import Entity, EntityKind, Link
 from telegram_assistant.stores.postgres.enrichment import Enrichment
+from telegram_assistant.stores.postgres.pages import Page
 from tests.integration.search.archive import NEWS, SYSTEM, Archive
 from tests.integration.stages.desk import POSTED, Desk, drawing
 

@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from telegram_assistant.crawl.pool import Crawl4aiPool, Pool, is_installed, worker_command
 from telegram_assistant.crawl.reader import WebReader
-from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
+from telegram_assistant.stores.postgres.pages import Page
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -148,18 +148,18 @@ async def test_a_page_that_did_not_change(internet: Internet, make: Make) -> Non
     reader = make()
     first = await reader.read("http://a.test/page")
     again = await reader.read(
-        "http://a.test/page", Known(etag=first.etag, last_modified="Mon, 05 Jan 2026 10:00:00 GMT")
+        "http://a.test/page", Page(url="", etag=first.etag, last_modified="Mon, 05 Jan 2026 10:00:00 GMT")
     )
     assert again == Page(
         url="http://a.test/page", etag='"v1"', last_modified="Mon, 05 Jan 2026 10:00:00 GMT", unchanged=True
     )
     assert site.asked[-1].headers["if-modified-since"] == "Mon, 05 Jan 2026 10:00:00 GMT"
-    assert not (await reader.read("http://a.test/page", Known(etag='"v0"'))).unchanged
+    assert not (await reader.read("http://a.test/page", Page(url="", etag='"v0"'))).unchanged
 
 
 async def test_what_is_stored_cannot_put_headers_into_a_request(internet: Internet, make: Make) -> None:
     site = await internet.site("a.test", page=internet.response(internet.article()))
-    await make().read("http://a.test/page", Known(etag='"x"\r\nX-Evil: 1', last_modified="x\ny"))
+    await make().read("http://a.test/page", Page(url="", etag='"x"\r\nX-Evil: 1', last_modified="x\ny"))
     assert not {"if-none-match", "if-modified-since", "x-evil"} & set(site.asked[-1].headers)
 
 

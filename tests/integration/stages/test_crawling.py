@@ -16,7 +16,6 @@ from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
 from telegram_assistant.crawl.rules import CrawlRules, load_rules
 from telegram_assistant.crawl.rules import Interests as Wishes
 from telegram_assistant.domain.events import PostCrawl, PostEnriched, PostTagged, Trigger
-from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.text import Link
 from telegram_assistant.errors import Retry, Skip
@@ -24,6 +23,7 @@ from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.stages.crawling import Crawling, enrich_posts, trigger_crawls
 from telegram_assistant.stages.tagging import Tagging, tag_posts
 from telegram_assistant.stores.postgres.interests import Interests
+from telegram_assistant.stores.postgres.pages import Page
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, events_of, post
 from tests.integration.stages.site import article
@@ -43,7 +43,7 @@ def linked(number: int, *urls: str, words: str = WEATHER) -> Post:
 class Away:
     """A reader whose network is down."""
 
-    async def read(self, url: str, known: Known | None = None) -> Page:
+    async def read(self, url: str, known: Page | None = None) -> Page:
         raise Retry(f"{url} does not answer, {known or 'never read'}")
 
     async def close(self) -> None:

@@ -11,7 +11,6 @@ import pytest_asyncio
 
 from telegram_assistant.domain.events import PostEnriched, PostParsed, Trigger
 from telegram_assistant.domain.models import Classification, Identity, Ocr, Seen
-from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.post import Forward, Poll, Post
 from telegram_assistant.domain.results import Origin, Results
 from telegram_assistant.language.documents import VERSION, WORDS_ONLY
@@ -22,6 +21,7 @@ from telegram_assistant.search.service import Search
 from telegram_assistant.stages.index_entry import Entry, EntryReader, SearchUpkeep
 from telegram_assistant.stages.indexing import Indexes, index_posts, unindex_posts
 from telegram_assistant.stages.post_persistence import save_posts
+from telegram_assistant.stores.postgres.pages import Page
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.wiring.runtime import utc_now
 from telegram_assistant.wiring.search import open_search

@@ -14,7 +14,6 @@ from telegram_assistant.bus.stage import Done, Outcome
 from telegram_assistant.crawl.rules import load_rules
 from telegram_assistant.domain.events import AlbumAssembled, PostEnriched, PostIndexed, Trigger
 from telegram_assistant.domain.models import Classification, Embedded, Embedder, Identity, Ocr, Seen
-from telegram_assistant.domain.page import Page
 from telegram_assistant.domain.post import Forward, Media, MediaKind, Poll, Post, ReplyTo, Service
 from telegram_assistant.domain.text import Entity, EntityKind
 from telegram_assistant.errors import Retry, Skip
@@ -26,6 +25,7 @@ from telegram_assistant.stages.index_entry import ALBUM
 from telegram_assistant.stages.indexing import Indexes, index_albums, index_posts, index_seen, unindex_posts
 from telegram_assistant.stages.tagging import Tagging, save_tags, tag_posts
 from telegram_assistant.stores.postgres.enrichment import Enrichment
+from telegram_assistant.stores.postgres.pages import Page
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import (
     CHANNEL,

@@ -10,10 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
-from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.post import Post
 from telegram_assistant.ingest.saver import Reading, Saver
-from telegram_assistant.stores.postgres.pages import Pages
+from telegram_assistant.stores.postgres.pages import Page, Pages
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +48,7 @@ async def test_a_page_is_kept_once_and_the_last_visit_counts(database: AsyncEngi
     first = await pages.get(A)
     assert first is not None
     assert (first.title, first.text, first.description, first.language) == ("Title", "Text", "About", "en")
-    assert first.known == Known(etag='"1"', last_modified=None)
+    assert (first.etag, first.last_modified) == ('"1"', None)
     await pages.seen_again(A)
     again = await pages.get(A)
     assert again is not None

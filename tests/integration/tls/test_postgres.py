@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 from telegram_assistant.embedded.process import free_port
 from telegram_assistant.errors import Fatal
-from telegram_assistant.processes.starting import as_user
+from telegram_assistant.processes.worker import as_user
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from tests.integration.tls.authority import Trust, make_trust, tls_door
 

@@ -11,7 +11,7 @@ import pytest
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor import Level
 from telegram_assistant.doctor.servers import look_at_encryption
-from telegram_assistant.stores.postgres.address import parse_address, tls_of
+from telegram_assistant.stores.postgres.database import parse_address, tls_of
 
 pytestmark = pytest.mark.unit
 

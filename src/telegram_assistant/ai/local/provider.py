@@ -17,8 +17,7 @@ from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.language.clean import LONGEST_TEXT, visible
 from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.log import get_logger
-from telegram_assistant.processes.starting import our_module
-from telegram_assistant.processes.worker import Worker
+from telegram_assistant.processes.worker import Worker, our_module
 
 PROVIDER = "local"
 VECTOR_SIZE = 768

@@ -12,8 +12,7 @@ from telegram_assistant.ai.vision.ocr import WANTED, TrainedData
 from telegram_assistant.domain.models import Describer, Identity, Picture, Seen, Usage
 from telegram_assistant.domain.pictures import Fingerprint, Known, Verdict, sharing
 from telegram_assistant.errors import Fatal, Retry, Skip
-from telegram_assistant.processes.starting import our_module
-from telegram_assistant.processes.worker import Worker
+from telegram_assistant.processes.worker import Worker, our_module
 
 RULES = "pictures-1"  # of the measures and of domain.pictures; another number makes other results
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from telegram_assistant.errors import Skip
-from telegram_assistant.processes.starting import our_module
-from telegram_assistant.processes.worker import Worker
+from telegram_assistant.processes.worker import Worker, our_module
 
 PICTURE, NO_PICTURE = b"+", b"-"  # how an answer of the worker begins
 

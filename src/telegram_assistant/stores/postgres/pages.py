@@ -9,7 +9,6 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from telegram_assistant.domain.page import Known, Page
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import CRAWL_TRIGGER
 from telegram_assistant.stores.postgres.database import Store
@@ -26,32 +25,35 @@ ON CONFLICT (url) DO UPDATE SET title = excluded.title, text = excluded.text, de
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPage:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page as text; never its HTML."""
+
+    url: str  # canonical: what the page says it is called if that is the same site, else where the redirects ended
+    title: str = ""
+    text: str = ""
+    description: str = ""
+    language: str = ""
+    site: str = ""
+    published: str = ""
+    content_hash: str = ""  # SHA-256 of the text
+    etag: str | None = None
+    last_modified: str | None = None
+    unchanged: bool = False  # the server said 304: nothing else is filled in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPage(Page):
     """What is known of a page, and when it was last asked for."""
 
-    url: str
-    title: str
-    text: str
-    description: str
-    language: str
-    content_hash: str
-    etag: str | None
-    last_modified: str | None
     problem: str | None
     fetched_at: datetime
-
-    @property
-    def known(self) -> Known:
-        return Known(etag=self.etag, last_modified=self.last_modified)
 
 
 _COLUMNS = (
     "w.url, w.title, w.text, w.description, w.language, w.content_hash, w.etag, w.last_modified, w.problem,"
     " w.fetched_at"
 )
-
-
 _CURRENT = (
     "FROM unnest(CAST(:ids AS uuid[]), CAST(:hashes AS text[])) AS n(id, hash)"
     " JOIN posts p ON p.id = n.id AND p.content_hash = n.hash"
@@ -68,7 +70,7 @@ class Pages(Store):
             " (SELECT l.url FROM post_pages l WHERE l.link = :link) ORDER BY w.fetched_at DESC LIMIT 1"
         )
         row = await self._row(statement, {"link": link})
-        return None if row is None else StoredPage(*row)
+        return None if row is None else StoredPage(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
 
     async def save(self, page: Page, problem: str | None = None) -> None:
         values = {
@@ -127,8 +129,9 @@ class Pages(Store):
             " WHERE l.post_id = ANY(:ids) ORDER BY l.post_id, w.url"
         )
         found: dict[UUID, list[StoredPage]] = {}
-        for post_id, *page in await self._rows(statement, {"ids": list(post_ids)}):
-            found.setdefault(post_id, []).append(StoredPage(*page))
+        for row in await self._rows(statement, {"ids": list(post_ids)}):
+            values = dict(row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
+            found.setdefault(values.pop("post_id"), []).append(StoredPage(**values))
         return found
 
 
