@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
 from telegram_assistant.bus.supervisor import Supervisor
-from telegram_assistant.cli.mcp import _serve
+from telegram_assistant.cli.roles import _serve
 from telegram_assistant.config import load_settings
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.http.serving import listen, serve

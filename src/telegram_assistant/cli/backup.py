@@ -1,4 +1,4 @@
-"""`tga backup`, `tga restore` and `tga migrate`: the archive as a file, and its schema."""
+"""`tga backup`, `tga restore`, `tga migrate` and `tga reindex`: the archive as a file, its schema, and its indexes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from telegram_assistant.backup.archive import INCLUDED, MEDIA, ArchiveReader, Manifest
 from telegram_assistant.backup.saving import check_backup, check_folder, check_room, save
 from telegram_assistant.backup.saving import restore as restore_into
 from telegram_assistant.cli.session import opened, with_runtime
 from telegram_assistant.config import Settings, load_settings
+from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.log import configure_logging
 from telegram_assistant.stores.postgres.database import check_server, open_database
+from telegram_assistant.stores.postgres.enrichment import StoredPosts
 from telegram_assistant.stores.postgres.migrate import known_revisions
 from telegram_assistant.stores.postgres.migrate import migrate as bring_up_to_date
 from telegram_assistant.terminal import Steps
+from telegram_assistant.wiring.runtime import Runtime
 
 console = Console()
 
@@ -96,3 +100,31 @@ def _counted(manifest: Manifest) -> str:
     size = sum(member.size for member in manifest.members.values()) / 2**20
     files = len(manifest.files(MEDIA))
     return f"{posts} posts, {rows} rows of {len(manifest.tables)} tables, {files} files, {size:.1f} MB"
+
+
+def reindex(
+    keep: Annotated[
+        bool, typer.Option(help="Only put in what is missing or different; off: drop the indexes first.")
+    ] = True,
+) -> None:
+    async def work(runtime: Runtime) -> int:
+        from telegram_assistant.stages.reindexing import Reindexing  # noqa: PLC0415 - all models
+        from telegram_assistant.wiring.worker import open_indexes  # noqa: PLC0415 - all models
+
+        indexes = open_indexes(runtime)
+        try:
+            await indexes.hold()
+        except Retry as exc:
+            raise Fatal(f"{exc}: stop tga up (or tga worker), reindex, and start it again") from exc
+        reindexing = Reindexing(indexes, StoredPosts(runtime.database))
+        total = await reindexing.count()
+        with _bar() as progress:
+            task = progress.add_task("Posts", total=total)
+            return await reindexing.run(lambda done: progress.advance(task, done), keep=keep)
+
+    console.print(f"{with_runtime(work)} posts are in the indexes.", highlight=False)
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)

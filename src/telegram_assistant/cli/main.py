@@ -29,7 +29,7 @@ api = roles:api
 bot = roles:bot
   Run only the bot: one answers at a time, others take over when it ends.
   Example: TELEGRAM_BOT_TOKEN=123:abc tga bot
-mcp = mcp:mcp
+mcp = roles:mcp
   Serve search, ask, post and digest to an assistant, over standard input and output (MCP).
   Example: TGA_API_KEY=tga_… tga mcp
 simulate = simulate:simulate
@@ -37,7 +37,7 @@ simulate = simulate:simulate
   Example: tga simulate --channels 50 --posts 1000 --seed 7 --truth truth.json
 
 # Look
-trace = trace:trace
+trace = posts:trace
   Show each step of a post, from its capture to the indexes, with its time.
   Example: tga trace https://t.me/durov/42
 search = search:search
@@ -113,7 +113,7 @@ tenants list = access:list_tenants
 tenants quota = access:set_quota
   Limit the room of a tenant's files and pages. Beyond it no files are downloaded; posts always are.
   Example: tga tenants quota newsroom 5000; tga tenants quota newsroom default
-tenants erase = erase:erase_tenant
+tenants erase = access:erase_tenant
   Remove a tenant from every store: people, keys, private channels, posts, files, indexes, logs.
   Public channels that no other tenant watches go too. This cannot be undone. With the embedded indexes stop `tga up`
   first. Log files and backups are yours to clear.
@@ -148,7 +148,7 @@ keys revoke = access:revoke_key
   Example: tga keys revoke tga_x7k2m9pq
 
 # Maintain
-retag = retag:retag
+retag = posts:retag
   Have posts tagged again as they are now; their tags follow in a moment, and the indexes after them.
   Example: tga retag https://t.me/durov/42
 audit = audit:audit
@@ -160,7 +160,7 @@ backup = backup:backup
 restore = backup:restore
   Bring a backup back, into an empty data folder and an empty database; then: tga reindex.
   Example: TGA_DATA_DIR=/srv/new tga restore tga-2026-11-15.tar
-reindex = reindex:reindex
+reindex = backup:reindex
   Make the vectors, the graph and the full-text index anew from the database. Posts stay where they are.
   Example: tga reindex
 migrate = backup:migrate

@@ -1,4 +1,4 @@
-"""`tga up`, `tga ingest`, `tga worker`, `tga api`, `tga bot`: the processes that run until they are stopped."""
+"""`tga up`, `tga ingest`, `tga worker`, `tga api`, `tga bot`, `tga mcp`: the processes that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 
 from rich.console import Console
 
-from telegram_assistant.config import load_settings
+from telegram_assistant.config import Settings, load_settings
+from telegram_assistant.errors import Fatal
 from telegram_assistant.log import configure_logging
 from telegram_assistant.terminal import Steps
 
@@ -37,3 +38,23 @@ def _run(role: str) -> None:
     settings = load_settings()
     configure_logging(json=settings.log_format == "json", level=settings.log_level)
     asyncio.run(run_role(role, settings, Steps(Console())))
+
+
+def mcp() -> None:
+    settings = load_settings()
+    configure_logging(json=settings.log_format == "json", level="WARNING")
+    asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    from telegram_assistant.mcp_server import ApiClient, make_server  # noqa: PLC0415 - the SDK takes a second to load
+
+    key = settings.tga_api_key.get_secret_value().strip() if settings.tga_api_key else ""
+    if not key:
+        raise Fatal("TGA_API_KEY is not set: make a key with tga keys create, and give it to the assistant's settings")
+    if not key.isascii() or not key.isprintable():
+        raise Fatal("TGA_API_KEY is no key: it has characters that no key has")
+    if not settings.tga_api_url.startswith(("http://", "https://")):
+        raise Fatal("TGA_API_URL must begin with http:// or https://, as in http://127.0.0.1:8000")
+    async with ApiClient(settings.tga_api_url, key, ca_file=settings.tls_ca_file) as api:
+        await make_server(api).run_stdio_async()

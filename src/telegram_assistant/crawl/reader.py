@@ -51,8 +51,8 @@ class WebReader:
 
     async def read(self, url: str, known: Page | None = None) -> Page:
         """`known`: as it was read before, for a conditional request. Raises Retry (the server is away, slow or busy;
-        `after` from Retry-After), Skip (nothing for us: not a page, too large, robots.txt, 404, paywall with no text) or
-        Reject (not allowed: a private address, a bad scheme)."""
+        `after` from Retry-After), Skip (nothing for us: not a page, too large, robots.txt, 404, paywall with no text)
+        or Reject (not allowed: a private address, a bad scheme)."""
         with CRAWL_SECONDS.time():
             try:
                 page = await self._read(url, known)
