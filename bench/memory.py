@@ -13,13 +13,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import psutil
-from telegram_assistant.garbage import collect_garbage_less
 
 from bench.capture import Capture, cost
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from bench.telegram import served_world
 from telegram_assistant.source.telegram_account import TelegramAccount
+from telegram_assistant.wiring.roles import collect_garbage_less
 
 SECONDS = 600.0
 CHANNELS, POSTS, COPIES = 4, 2_500, 100  # a million in all

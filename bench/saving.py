@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from telegram_assistant.garbage import collect_garbage_less
-
 from bench.engines import started_engines
 from bench.figure import Figure
 from bench.telegram import MOMENT, Served, served_world
@@ -18,6 +16,7 @@ from telegram_assistant.domain.media_rules import MediaRules, decide
 from telegram_assistant.domain.post import Post
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.source.telegram_account import TelegramAccount
+from telegram_assistant.wiring.roles import collect_garbage_less
 
 SIZES = (100, 500)  # one page of Telegram, and as many as are saved together when there is much to read
 POSTS = 1500  # of each of four channels

@@ -35,8 +35,8 @@ from telegram_assistant.search.ranking import rank
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_search
 
 QUERIES = 120
 WARM = 40  # queries before the clock runs

@@ -17,7 +17,6 @@ from functools import partial
 from prometheus_client.exposition import generate_latest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
-from telegram_assistant.garbage import collect_garbage_less
 
 from bench.engines import Engines, started_engines
 from bench.figure import RESULTS, Figure
@@ -39,6 +38,7 @@ from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.roles import collect_garbage_less
 
 NOW = datetime(2026, 1, 14, 12, tzinfo=UTC)  # a Wednesday at noon, when silence is strange
 SIZES = (100, 1_000, 10_000)  # channels

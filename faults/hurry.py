@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from telegram_assistant.processes import starting
+from telegram_assistant.processes import worker
 
 LIBRARY = Path(__file__).parents[1] / ".venv" / "faketime" / "libfaketime.so.1"
 SHARED = "FAKETIME_SHARED"  # set by the library: where all processes find the moment at which the clock began to run
@@ -33,5 +33,5 @@ def clock_of_children() -> dict[str, str]:
             for path in (f"/dev/shm/sem.{name[1:]}", f"/dev/shm{name}"):  # noqa: S108 - where the C library puts them
                 if Path(path).exists():
                     Path(path).chmod(0o666)  # under root PostgreSQL runs as another user
-        starting._ENVIRONMENT.update(variables)  # noqa: SLF001 - no product has such engines
+        worker._ENVIRONMENT.update(variables)  # noqa: SLF001 - no product has such engines
     return variables

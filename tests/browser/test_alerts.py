@@ -21,7 +21,7 @@ from telegram_assistant.services.alerts import AlertSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.storage import Storage, Usage
 from telegram_assistant.stores.sealed import Sealer
-from telegram_assistant.wiring.alerting import open_alerting, open_places
+from telegram_assistant.wiring.jobs import open_alerting, open_places
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.alerting.outside import outside
 

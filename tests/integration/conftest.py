@@ -37,8 +37,8 @@ from telegram_assistant.search.ask import Asking
 from telegram_assistant.services.media_links import Thumbnails
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.media import MediaStore
+from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM, Archive
 
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # the strong one is tested by itself

@@ -1,4 +1,4 @@
-"""`tga up`, `tga ingest`, `tga worker`, `tga api`, `tga bot`, `tga mcp`: the processes that run until they are stopped."""
+"""`tga up`, `tga ingest`, `tga worker`, `tga api`, `tga bot`, `tga mcp`: processes that run until they are stopped."""
 
 from __future__ import annotations
 

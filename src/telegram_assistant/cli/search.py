@@ -24,9 +24,8 @@ from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.search.ask import Answered, Asking
 from telegram_assistant.search.planning import Meaning
 from telegram_assistant.search.service import MOST_HITS, Search
-from telegram_assistant.wiring.models import model_budget, models_config, open_vectors
+from telegram_assistant.wiring.models import model_budget, models_config, open_search, open_vectors
 from telegram_assistant.wiring.runtime import Runtime
-from telegram_assistant.wiring.search import open_search
 
 PATIENCE = 120.0  # seconds: the local models are loaded for the one question
 

@@ -32,12 +32,10 @@ from telegram_assistant.stores.postgres.budgets import ModelResults
 from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
-from telegram_assistant.wiring.alerting import open_places, start_alerting
-from telegram_assistant.wiring.jobs import start_jobs
+from telegram_assistant.wiring.jobs import open_alerts, open_places, start_alerting, start_jobs
 from telegram_assistant.wiring.keeping import open_media_store
-from telegram_assistant.wiring.models import model_budget, models_config, open_graph, open_vectors
+from telegram_assistant.wiring.models import model_budget, models_config, open_graph, open_search, open_vectors
 from telegram_assistant.wiring.runtime import Runtime
-from telegram_assistant.wiring.search import open_alerts, open_search
 from telegram_assistant.wiring.worker import Pipeline
 
 LIVE_PATIENCE = 60.0  # seconds without a sign after which the task counts as stuck

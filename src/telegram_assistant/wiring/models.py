@@ -1,4 +1,4 @@
-"""Models and indexes as the settings say; nothing is connected before it is needed."""
+"""Models, indexes and search as the settings say; nothing is connected before it is needed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,16 @@ from telegram_assistant.ai.providers import (
 from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServer
 from telegram_assistant.ai.spend import ModelBudget, ModelLimits, Price
 from telegram_assistant.config import Settings
+from telegram_assistant.domain.access import owners_for
 from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.vectors import Vectors
+from telegram_assistant.language.inflection import Inflection
+from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.search.planning import Meaning
+from telegram_assistant.search.service import Search
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage
+from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 
 def models_config(settings: Settings) -> ModelsConfig:
@@ -142,3 +149,23 @@ def place_of_indexes(settings: Settings, folder: Path) -> str:
     """Where they are: two workers with different answers would each hold a part of the posts."""
     here = f"{socket.gethostname()}:{folder.absolute()}"
     return f"vectors {settings.qdrant_url or here}, graph {settings.neo4j_url or here}"
+
+
+def open_search(
+    database: AsyncEngine,
+    *,
+    clock: Callable[[], datetime],
+    meaning: Meaning | None = None,
+    why_without: str = "",
+    lexicon: Lexicon | None = None,
+) -> Search:
+    """An embedded vector index belongs to one process: give the one that indexing has, or say why there is none."""
+    return Search(
+        SearchDocuments(database),
+        VisiblePosts(database),
+        lexicon or Lexicon(Inflection()),
+        clock=clock,
+        owners=owners_for,
+        meaning=meaning,
+        why_without=why_without,
+    )

@@ -20,8 +20,8 @@ from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.planning import Meaning
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage, Used
+from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, POSTED, SYSTEM
 
 pytestmark = pytest.mark.integration

@@ -16,7 +16,7 @@ from telegram_assistant.config import Settings
 from telegram_assistant.domain.alerting import AlertChannel, Delivery, Notice, Topic, Way
 from telegram_assistant.services.alerts import AlertPlaceActions, AlertSenders
 from telegram_assistant.stores.sealed import Sealer
-from telegram_assistant.wiring.alerting import open_alerting, open_places
+from telegram_assistant.wiring.jobs import open_alerting, open_places
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.alerting.outside import Outside, outside
 from tests.integration.search.archive import SYSTEM, Archive

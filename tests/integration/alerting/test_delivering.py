@@ -17,9 +17,8 @@ from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.alerts import Webhooks
 from telegram_assistant.stores.sealed import Sealer
-from telegram_assistant.wiring.alerting import loopback, open_places
+from telegram_assistant.wiring.jobs import loopback, open_alerts, open_places
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_alerts
 from tests.integration.search.archive import POSTED, SYSTEM
 
 pytestmark = pytest.mark.integration

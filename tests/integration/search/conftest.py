@@ -7,8 +7,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.service import Search
+from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_search
 
 
 @pytest.fixture

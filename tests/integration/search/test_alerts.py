@@ -31,8 +31,8 @@ from telegram_assistant.names import ALERTS_LOCK, alerts_told
 from telegram_assistant.search.alerts import ATTEMPTS, Alerts, Webhooks, secret_owner
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.jobs import open_alerts
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_alerts
 from tests.integration.search.archive import POSTED, SPORT, SYSTEM, Archive
 
 pytestmark = pytest.mark.integration

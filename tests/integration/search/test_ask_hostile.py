@@ -27,8 +27,8 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import NOT_IN_YOUR_CHANNELS, Answered, Asking
 from telegram_assistant.stores.postgres.database import open_database
+from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM, Archive
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

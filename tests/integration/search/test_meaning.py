@@ -29,8 +29,8 @@ from telegram_assistant.search.planning import Meaning
 from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
+from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_search
 from tests.integration.search.archive import NEWS, POSTED, SPORT, SYSTEM, Archive
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

@@ -23,8 +23,8 @@ from telegram_assistant.stages.indexing import Indexes, index_posts, unindex_pos
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stores.postgres.pages import Page
 from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_search
 from tests.integration.stages.desk import CHANNEL, FOOTBALL, SYSTEM, WEATHER, Desk, drawing, photo, post
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]

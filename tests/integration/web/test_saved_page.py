@@ -16,8 +16,8 @@ from telegram_assistant.search.alerts import Alerts, Webhooks
 from telegram_assistant.services.alerts import WebhookSenders
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.wiring.jobs import open_alerts
 from telegram_assistant.wiring.runtime import utc_now
-from telegram_assistant.wiring.search import open_alerts
 
 pytestmark = pytest.mark.integration
 
