@@ -36,7 +36,7 @@ class Rule:
 
     within: float = WITHIN
     always: bool = False  # it must succeed even without requests
-    each: bool = False  # every try must end in that time, whatever the others achieve meanwhile
+    each: bool = False  # every try must end in that time, even if others achieve something meanwhile
     shown: str = ""  # its name for people
     what: str = "has achieved nothing"
     cost: str = ""

@@ -105,7 +105,7 @@ class Health:
         }
 
     async def can_serve(self) -> bool:
-        """Whether this process can answer requests: what it needs itself is there, whatever other roles do."""
+        """Whether this process can answer requests: what it needs itself is there; other roles do not matter."""
         engines = await asyncio.gather(
             *(self._probe(name, self.engines[name]) for name in self.needed & set(self.engines))
         )
@@ -167,7 +167,7 @@ class Health:
                 found = await report()
         except TimeoutError:
             error = f"no report within {PROBE_SECONDS:.0f} s; {NO_REPORT}"
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it is the answer
+        except Exception as exc:  # noqa: BLE001 - the error is the answer
             error = in_words(exc)
         else:
             self._reports[name] = monotonic(), found

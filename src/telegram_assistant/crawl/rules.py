@@ -139,7 +139,7 @@ def _about_the_post(subject: Subject, rules: CrawlRules) -> tuple[Rule, str] | N
     about = _folded(subject.topics) | _folded(subject.tags)
     interesting = bool(about & _folded(subject.interests))
     if rules.interests is Interests.ONLY:
-        return None if interesting else (Rule.SUBJECT, "nobody's interests match the topics and tags of the post")
+        return None if interesting else (Rule.SUBJECT, "no user's interests match the topics and tags of the post")
     if rules.interests is Interests.ALSO and interesting:
         return None
     if not rules.topics and not rules.tags:

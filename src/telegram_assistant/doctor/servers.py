@@ -117,7 +117,7 @@ async def _accounts(database: AsyncEngine, settings: Settings) -> Finding:
         if not await connection.scalar(text("SELECT to_regclass('telegram_accounts') IS NOT NULL")):
             return warn(name, "there are none yet", "tga login")
     sealer = _sealer(settings)
-    accounts = TelegramAccounts(database, sealer or Sealer("nobody's"))
+    accounts = TelegramAccounts(database, sealer or Sealer("no session is opened"))
     found = await accounts.all()
     if sealer is None and found:
         return fail(name, "keys/session.key is gone: their sessions cannot be opened", BRING_BACK)
@@ -278,7 +278,7 @@ def _troubles(settings: Settings) -> Iterator[tuple[str, str]]:
     neo4j = settings.neo4j_url or ""
     if neo4j and not _local(neo4j):
         if "+ssc://" in neo4j:
-            yield f"NEO4J_URL: nobody checks whether {_host(neo4j)} is who it says", "use neo4j+s:// with TLS_CA_FILE"
+            yield f"NEO4J_URL: the certificate of {_host(neo4j)} is not checked", "use neo4j+s:// with TLS_CA_FILE"
         elif "+s://" not in neo4j:
             yield f"NEO4J_URL: what is sent to {_host(neo4j)} can be read on the way", "use neo4j+s://"
     mail = settings.smtp_host
@@ -306,7 +306,7 @@ def _postgres(settings: Settings) -> Iterator[tuple[str, str]]:
     mode = options.get("sslmode", "prefer")
     todo = "say sslmode=verify-full in the address"
     if mode == "require" and "sslrootcert" not in options:
-        yield f"DATABASE_URL: nobody checks whether {_host(address.dsn)} is who it says", todo
+        yield f"DATABASE_URL: the certificate of {_host(address.dsn)} is not checked", todo
     elif mode not in {"require", "verify-ca", "verify-full"}:
         yield f"DATABASE_URL: what is sent to {_host(address.dsn)} may be read on the way", todo
 
@@ -321,7 +321,7 @@ def _redis(settings: Settings) -> Iterator[tuple[str, str]]:
     elif any(
         options.get(name, "").lower() in NO for name in ("ssl_cert_reqs", "ssl_check_hostname") if name in options
     ):
-        yield f"REDIS_URL: nobody checks whether {_host(url)} is who it says", "take ssl_… out of it, set TLS_CA_FILE"
+        yield f"REDIS_URL: the certificate of {_host(url)} is not checked", "take ssl_… out of it, set TLS_CA_FILE"
 
 
 def _host(url: str) -> str:

@@ -154,7 +154,7 @@ class Advice(StrEnum):
 SENTENCES = {
     Advice.NOTHING: "",
     Advice.WAIT: "Nothing to do: it is tried again by itself.",
-    Advice.CHECK_NAME: "Check the name or the link: nobody at Telegram has it. Remove it here and add the right one.",
+    Advice.CHECK_NAME: "Check the name or the link: Telegram does not know it. Remove it here and add the right one.",
     Advice.JOIN: "It is private: join it with the Telegram account that reads here, or remove it.",
     Advice.ACCOUNT: "The Telegram account cannot be used: log in again with tga login.",
     Advice.REVIVE: "It was given up after many failures: an admin can have it tried again.",

@@ -236,7 +236,7 @@ class Explained:
         said = {
             Why.FAILING: failed,
             Why.GIVEN_UP: failed,
-            Why.DUE: "It is due now: its time has come, or somebody asked for it.",
+            Why.DUE: "It is due now: its time has come, or a visit was asked for.",
             Why.EVERY_TICK: f"Every channel is visited on every tick, each {every}:"
             " FEATURE_PREDICTIVE_POLLING_ENABLED is off.",
             Why.UNPLANNED: f"No time is planned for it yet: the next tick, within {every}, visits it.",

@@ -112,7 +112,7 @@ class Demo:
 
     @property
     def pages_address(self) -> tuple[str, int] | None:
-        """Where the pages are served now. None: nowhere, and whatever else listens there must not be read."""
+        """Where the pages are served now. None: nowhere, and what else listens there must not be read."""
         return (HOST, self._pages.port) if self._pages is not None and self._pages_open else None
 
     @property

@@ -233,6 +233,6 @@ async def test_jobs_are_for_who_runs_it_all(town: Town, client_of: ClientOf) -> 
         assert (await client_of(person, page=True).get("/jobs")).status_code == 403
     page = await client_of(town.admin, page=True).get("/jobs")
     assert page.status_code == 200
-    assert "Nobody runs jobs now" in page.text
+    assert "No process runs jobs now" in page.text
     again = await client_of(town.admin, page=True).post("/jobs/run", data={"job": "trends"})
     assert again.status_code == 303

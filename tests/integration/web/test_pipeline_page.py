@@ -82,7 +82,7 @@ async def test_what_is_wrong_is_said_in_words(
     await sampler.look()
     client = client_of(town.admin, page=True)
     answer = await client.get("/pipeline/stages", headers=HTMX)
-    assert "nobody does it. Start tga worker" in answer.text
+    assert "no worker runs. Start tga worker" in answer.text
     assert "3 events were given up" in answer.text, "of our tenant"
     assert answer.text.count("<polyline") == 3 * len(STAGES)
     client.cookies.set("tga_language", "ru")
@@ -90,7 +90,7 @@ async def test_what_is_wrong_is_said_in_words(
 
 
 async def test_before_the_first_look(town: Town, client_of: ClientOf) -> None:
-    assert "Nobody has looked at the stages yet" in (await client_of(town.member, page=True).get("/pipeline")).text
+    assert "The stages were not looked at yet" in (await client_of(town.member, page=True).get("/pipeline")).text
 
 
 @pytest.mark.usefixtures("sampler")

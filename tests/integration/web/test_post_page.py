@@ -114,7 +114,7 @@ async def test_what_is_loaded_later_does_not_break_the_page(
     assert similar.status_code == 200
     assert "Try again" in similar.text, "there is no vector index here, and it says so"
     around = await client.get(f"/posts/{post}/around", headers={"HX-Request": "true"})
-    assert "Nobody else forwards it" in around.text
+    assert "No other post forwards it" in around.text
     assert "<html" not in around.text
 
 

@@ -67,7 +67,7 @@ class GigaChatConnection:
             raise trouble_of(exc) from exc
         except (GigaChatException, ValueError, TypeError, KeyError) as exc:
             # The package reads answers with json and pydantic, and lets their errors through.
-            raise Trouble(Kind.DOWN, f"an answer that nobody can read: {type(exc).__name__}") from exc
+            raise Trouble(Kind.DOWN, f"an answer that cannot be read: {type(exc).__name__}") from exc
 
     def chat(self, model: str) -> GigaChatModel:
         return GigaChatModel(self, model)

@@ -225,7 +225,7 @@ def _decoded(content: bytes, form: type[_Content]) -> _Content:
     try:
         return msgspec.json.decode(content, type=form)
     except msgspec.DecodeError as exc:
-        raise Trouble(Kind.DOWN, f"an answer that nobody can read: {str(exc)[:_SHOWN]}") from exc
+        raise Trouble(Kind.DOWN, f"an answer that cannot be read: {str(exc)[:_SHOWN]}") from exc
 
 
 async def _bounded(response: httpx.Response) -> bytes:

@@ -17,7 +17,7 @@ SYSTEM_USER = "00000000-0000-0000-0000-000000000002"
 OWN = f"tenant_id = {TENANT}"
 SUBSCRIBED = (
     f"EXISTS (SELECT 1 FROM subscriptions s WHERE s.tenant_id = {TENANT} AND (s.channel_id = channels.id"
-    # Comments show to whoever watches the channel that they are about.
+    # Comments show to those who watch the channel that they are about.
     " OR (channels.status = 'linked' AND s.channel_id = channels.linked_id)))"
 )
 OF_CHANNEL = "EXISTS (SELECT 1 FROM channels c WHERE c.id = channel_id)"
