@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import RowMapping, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.alerting import (
     MOST_CHANNELS,
-    Action,
     AlertChannel,
     Condition,
     Delivery,
@@ -22,7 +21,7 @@ from telegram_assistant.domain.alerting import (
     Way,
 )
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tenant
+from telegram_assistant.stores.postgres.database import Found, Store, as_jsonb, as_value
 
 DELIVERIES_KEPT = timedelta(days=30)
 WINDOW = timedelta(days=1)  # what happened while no process watched is still sent if it is not older
@@ -81,14 +80,12 @@ class AlertChannels(Store):
     """The table `alert_channels`. Tenants read it without the secrets; it is written here."""
 
     async def of_tenant(self, tenant_id: UUID) -> list[AlertChannel]:
-        statement = text(f"SELECT {_CHANNEL} FROM alert_channels ORDER BY created_at, id")
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [_channel(row) for row in (await connection.execute(statement)).mappings()]
+        statement = f"SELECT {_CHANNEL} FROM alert_channels ORDER BY created_at, id"
+        return [_channel(row) for row in await self._rows(statement, tenant=tenant_id)]
 
     async def get(self, tenant_id: UUID, channel_id: UUID) -> AlertChannel | None:
-        statement = text(f"SELECT {_CHANNEL} FROM alert_channels WHERE id = :id")
-        async with as_tenant(self._database, tenant_id) as connection:
-            row = (await connection.execute(statement, {"id": channel_id})).mappings().one_or_none()
+        statement = f"SELECT {_CHANNEL} FROM alert_channels WHERE id = :id"
+        row = await self._row(statement, {"id": channel_id}, tenant=tenant_id)
         return None if row is None else _channel(row)
 
     async def add(self, channel: AlertChannel, secret: bytes) -> None:
@@ -152,9 +149,7 @@ class AlertDeliveries(Store):
         return sum(added)
 
     async def due(self, *, each: int, most: int) -> list[Delivery]:
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text(_DUE), {"each": each, "most": most})
-            return [_delivery(row) for row in rows.mappings()]
+        return await self._all(Delivery, _DUE, {"each": each, "most": most})
 
     async def delivered(self, delivery: Delivery) -> None:
         await self._set(delivery, "state = 'delivered', delivered_at = now(), attempts = attempts + 1, error = ''")
@@ -188,9 +183,8 @@ class AlertDeliveries(Store):
         return await self._run(statement, {"channel": channel.id, "tenant": channel.tenant_id})
 
     async def newest(self, tenant_id: UUID, *, limit: int) -> list[Delivery]:
-        statement = text(f"SELECT {_DELIVERY} FROM alert_deliveries d ORDER BY d.created_at DESC, d.id LIMIT :limit")
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [_delivery(row) for row in (await connection.execute(statement, {"limit": limit})).mappings()]
+        statement = f"SELECT {_DELIVERY} FROM alert_deliveries d ORDER BY d.created_at DESC, d.id LIMIT :limit"
+        return await self._all(Delivery, statement, {"limit": limit}, tenant=tenant_id)
 
     async def searches(self, tenant_id: UUID, post_id: UUID, *, limit: int) -> list[str]:
         """The names of those that found a post."""
@@ -208,13 +202,9 @@ class AlertDeliveries(Store):
         await self._run(f"UPDATE alert_deliveries SET {change} WHERE id = :id", {"id": delivery.id, **values})
 
 
-def _channel(row: RowMapping) -> AlertChannel:
-    topics = tuple(Topic(one) for one in row["topics"] if one in set(Topic))
-    return AlertChannel(**{**row, "kind": Way(row["kind"]), "topics": topics})
-
-
-def _delivery(row: RowMapping) -> Delivery:
-    return Delivery(**{name: row[name] for name in Delivery.__dataclass_fields__} | {"action": Action(row["action"])})
+def _channel(row: Found) -> AlertChannel:
+    """Topics that another version knows are left out."""
+    return as_value(AlertChannel, row, topics=[one for one in row.topics if one in set(Topic)])
 
 
 NOTICES_KEPT = timedelta(days=90)
@@ -242,7 +232,7 @@ class Notices(Store):
         statement = text(f"SELECT {_NOTICE} FROM notices WHERE topic = :topic AND state IN ('waiting', 'open')")
         opened = resolved = 0
         async with self._database.begin() as connection:
-            live = [_notice(row) for row in (await connection.execute(statement, {"topic": topic})).mappings()]
+            live = [as_value(Notice, row) for row in await connection.execute(statement, {"topic": topic})]
             for notice in live:
                 condition = wanted.pop((notice.tenant_id, notice.key), None)
                 if condition is None:
@@ -270,8 +260,7 @@ class Notices(Store):
         """Those for all of the tenant too; the newest first."""
         moment, last = after or (None, None)
         values = {"user": user_id, "limit": limit, "moment": moment, "last": last}
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [_notice(row) for row in (await connection.execute(text(_LIST), values)).mappings()]
+        return await self._all(Notice, _LIST, values, tenant=tenant_id)
 
     async def unread(self, tenant_id: UUID, user_id: UUID) -> int:
         statement = f"SELECT count(*) FROM notices WHERE {_MINE} AND read_at IS NULL"
@@ -322,7 +311,3 @@ class Notices(Store):
         statement = text("UPDATE notices SET state = 'resolved', resolved_at = :now WHERE id = :id")
         await connection.execute(statement, {"id": notice.id, "now": now})
         return 1
-
-
-def _notice(row: RowMapping) -> Notice:
-    return Notice(**{**row, "topic": Topic(row["topic"]), "state": NoticeState(row["state"])})

@@ -66,8 +66,7 @@ class Audits(Store):
 
     async def get(self, channel_id: int) -> Audit | None:
         statement = f"SELECT {COLUMNS} FROM channel_audits WHERE channel_id = :id"
-        row = await self._row(statement, {"id": channel_id})
-        return None if row is None else Audit(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
+        return await self._first(Audit, statement, {"id": channel_id})
 
     async def want(self, channel_id: int, reason: str, now: datetime, *, pts: int | None = None) -> None:
         """Ask for a full audit, and go on counting changes from `pts`; None: from what a next page tells.
@@ -100,9 +99,9 @@ class Audits(Store):
                 f" WHERE {condition} AND next_at <= :now AND {ours} ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED)"
                 f" RETURNING {COLUMNS}"
             )
-            row = await self._row(statement, {"now": now, "until": now + hold, **able})
-            if row is not None:
-                return Audit(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
+            taken = await self._first(Audit, statement, {"now": now, "until": now + hold, **able})
+            if taken is not None:
+                return taken
         return None
 
     async def put_off(self, channel_id: int, next_at: datetime) -> None:

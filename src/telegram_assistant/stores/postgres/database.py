@@ -110,6 +110,17 @@ class Store:
         """The first, if there is any."""
         return next(iter(await self._rows(statement, values, tenant=tenant)), None)
 
+    async def _all(
+        self, kind: type[T], statement: Statement, values: Values = None, *, tenant: UUID | None = None
+    ) -> list[T]:
+        """The rows as values of a kind whose fields have the names of the columns."""
+        return [as_value(kind, row) for row in await self._rows(statement, values, tenant=tenant)]
+
+    async def _first(
+        self, kind: type[T], statement: Statement, values: Values = None, *, tenant: UUID | None = None
+    ) -> T | None:
+        return next(iter(await self._all(kind, statement, values, tenant=tenant)), None)
+
     async def _value(self, statement: Statement, values: Values = None, *, tenant: UUID | None = None) -> Any:
         """The first column of the first row, if there is any."""
         row = await self._row(statement, values, tenant=tenant)
@@ -119,6 +130,11 @@ class Store:
         """How many rows it changed."""
         async with self._database.begin() if tenant is None else as_tenant(self._database, tenant) as connection:
             return (await connection.execute(_as_clause(statement), values)).rowcount
+
+
+def as_value(kind: type[T], row: Found, **other: Any) -> T:
+    """A row and `other` fields. Words become the enums, and arrays the tuples, that the fields have."""
+    return msgspec.convert({**row._mapping, **other}, kind)  # noqa: SLF001 - a public name of SQLAlchemy
 
 
 def _as_clause(statement: Statement) -> TextClause:

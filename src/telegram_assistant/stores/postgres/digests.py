@@ -9,24 +9,21 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from telegram_assistant.domain.digests import (
     MOST_DIGESTS,
     Content,
     Digest,
-    Frequency,
     Issue,
-    Language,
     PostNow,
     Schedule,
-    Way,
     Wish,
 )
 from telegram_assistant.domain.post import post_url
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tenant
+from telegram_assistant.stores.postgres.database import Found, Store, as_jsonb, as_value
 
 _WHEN = ("frequency", "weekday", "day", "minute", "zone")
 _WISH = ("name", "topics", "channels", *_WHEN, "language", "most", "deliveries", "enabled")
@@ -55,9 +52,7 @@ class Digests(Store):
         return [digest_of(row) for row in rows]
 
     async def get(self, tenant_id: UUID, user_id: UUID, digest_id: UUID) -> Digest | None:
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(f"{_MINE} AND d.id = :id"), {"user": user_id, "id": digest_id})
-            row = rows.one_or_none()
+        row = await self._row(f"{_MINE} AND d.id = :id", {"user": user_id, "id": digest_id}, tenant=tenant_id)
         return None if row is None else digest_of(row)
 
     async def any(self, digest_id: UUID) -> Digest | None:
@@ -68,8 +63,7 @@ class Digests(Store):
 
     async def reader(self, digest: Digest) -> Reader | None:
         statement = "SELECT name, email, telegram_user_id, disabled FROM users WHERE id = :id"
-        row = await self._row(statement, {"id": digest.user_id})
-        return None if row is None else Reader(*row)
+        return await self._first(Reader, statement, {"id": digest.user_id})
 
     async def add(self, tenant_id: UUID, user_id: UUID, wish: Wish, *, next_at: datetime) -> UUID:
         """Raises Reject for one too many."""
@@ -124,47 +118,15 @@ class Digests(Store):
         await self._run(statement, {**values, **own})
 
 
-def digest_of(row: Row[Any]) -> Digest:
-    schedule = Schedule(
-        frequency=Frequency(row.frequency), weekday=row.weekday, day=row.day, minute=row.minute, zone=row.zone
-    )
-    wish = Wish(
-        name=row.name,
-        topics=tuple(row.topics),
-        channels=tuple(row.channels),
-        schedule=schedule,
-        language=Language(row.language),
-        most=row.most,
-        ways=tuple(Way(one) for one in row.deliveries),
-        enabled=row.enabled,
-    )
-    return Digest(
-        id=row.id,
-        tenant_id=row.tenant_id,
-        user_id=row.user_id,
-        wish=wish,
-        feed_version=row.feed_version,
-        next_at=row.next_at,
-        trouble=row.trouble,
-        created_at=row.created_at,
-    )
+def digest_of(row: Found) -> Digest:
+    schedule = as_value(Schedule, row)
+    return as_value(Digest, row, wish=as_value(Wish, row, schedule=schedule, ways=row.deliveries))
 
 
 def _values(wish: Wish) -> dict[str, Any]:
-    return {
-        "name": wish.name,
-        "topics": list(wish.topics),
-        "channels": list(wish.channels),
-        "frequency": wish.schedule.frequency.value,
-        "weekday": wish.schedule.weekday,
-        "day": wish.schedule.day,
-        "minute": wish.schedule.minute,
-        "zone": wish.schedule.zone,
-        "language": wish.language.value,
-        "most": wish.most,
-        "deliveries": [way.value for way in wish.ways],
-        "enabled": wish.enabled,
-    }
+    plain = msgspec.to_builtins(wish)
+    values = {**plain, **plain["schedule"], "deliveries": plain["ways"]}
+    return {name: values[name] for name in _WISH}
 
 
 LONGEST_ERROR = 500
@@ -219,8 +181,7 @@ class DigestIssues(Store):
 
     async def take(self, now: datetime, *, lease: timedelta) -> Issue | None:
         """One that has to be built. If this process dies, another takes it after the lease."""
-        row = await self._row(_TAKE, {"now": now, "until": now + lease})
-        return None if row is None else issue_of(row)
+        return await self._first(Issue, _TAKE, {"now": now, "until": now + lease})
 
     async def put_off(self, issue: Issue, error: str, try_at: datetime) -> None:
         statement = "UPDATE digest_issues SET error = :error, try_at = :at WHERE id = :id AND state = 'due'"
@@ -255,8 +216,8 @@ class DigestIssues(Store):
             " ORDER BY i.scheduled_for DESC LIMIT :limit"
         )
         values: dict[str, Any] = {"id": digest_id, "limit": limit}
-        rows = await self._rows(statement, values | ({} if before is None else {"before": before}), tenant=tenant_id)
-        return [issue_of(row) for row in rows]
+        values |= {} if before is None else {"before": before}
+        return await self._all(Issue, statement, values, tenant=tenant_id)
 
     async def waiting(self, tenant_id: UUID, digest_id: UUID) -> list[Issue]:
         """Those that are due and not built yet."""
@@ -264,15 +225,14 @@ class DigestIssues(Store):
             f"SELECT {_COLUMNS} FROM digest_issues i WHERE i.digest_id = :id AND i.state = 'due'"
             " ORDER BY i.scheduled_for"
         )
-        return [issue_of(row) for row in await self._rows(statement, {"id": digest_id}, tenant=tenant_id)]
+        return await self._all(Issue, statement, {"id": digest_id}, tenant=tenant_id)
 
     async def get(self, tenant_id: UUID, digest_id: UUID, issue_id: UUID) -> Issue | None:
         """A built one."""
         statement = (
             f"SELECT {_COLUMNS} FROM digest_issues i WHERE i.id = :id AND i.digest_id = :digest AND i.state = 'built'"
         )
-        row = await self._row(statement, {"id": issue_id, "digest": digest_id}, tenant=tenant_id)
-        return None if row is None else issue_of(row)
+        return await self._first(Issue, statement, {"id": issue_id, "digest": digest_id}, tenant=tenant_id)
 
     async def told(self, tenant_id: UUID, digest_id: UUID, *, since: datetime) -> set[UUID]:
         """Posts of stories that issues since then have told."""
@@ -285,13 +245,11 @@ class DigestIssues(Store):
         return {UUID(row.id) for row in rows}
 
     async def sendings(self, tenant_id: UUID, issue_ids: Sequence[UUID]) -> list[Sending]:
-        statement = text(
+        statement = (
             "SELECT issue_id, kind, state, attempts, due_at, delivered_at, error FROM digest_deliveries"
             " WHERE issue_id = ANY(:ids) ORDER BY kind"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"ids": list(issue_ids)})
-            return [Sending(**row) for row in rows.mappings()]
+        return await self._all(Sending, statement, {"ids": list(issue_ids)}, tenant=tenant_id)
 
     async def to_send(self, now: datetime, kinds: Sequence[str], *, limit: int) -> list[tuple[Sending, Issue]]:
         """Of all tenants, those that wait longest first."""
@@ -302,7 +260,8 @@ class DigestIssues(Store):
             " ORDER BY s.due_at, s.issue_id LIMIT :limit"
         )
         values = {"now": now, "kinds": list(kinds), "limit": limit}
-        return [(_sending(row), issue_of(row)) for row in await self._rows(statement, values)]
+        rows = await self._rows(statement, values)
+        return [(as_value(Sending, row, attempts=row.tries, error=row.why), as_value(Issue, row)) for row in rows]
 
     async def sent(self, sending: Sending, now: datetime) -> None:
         await self._mark(sending, "state = 'delivered', delivered_at = :at, error = ''", at=now, error="")
@@ -327,46 +286,21 @@ class DigestIssues(Store):
         await self._run(statement, {"id": sending.issue_id, "kind": sending.kind, **used})
 
 
-def issue_of(row: Row[Any]) -> Issue:
-    return Issue(
-        id=row.id,
-        tenant_id=row.tenant_id,
-        digest_id=row.digest_id,
-        scheduled_for=row.scheduled_for,
-        since=row.since,
-        until=row.until,
-        attempts=row.attempts,
-        error=row.error,
-        built_at=row.built_at,
-        content=None if row.content is None else msgspec.convert(row.content, Content),
-    )
-
-
-def _sending(row: Row[Any]) -> Sending:
-    return Sending(
-        issue_id=row.issue_id,
-        kind=row.kind,
-        state=row.state,
-        attempts=row.tries,
-        due_at=row.due_at,
-        delivered_at=row.delivered_at,
-        error=row.why,
-    )
-
-
 _FACTS = """
-SELECT p.id, p.channel_id, p.message_id, p.posted_at, p.text, p.version, p.content_hash, p.views, p.forwards,
-  p.details->'poll'->>'question' AS question, c.title, c.username, d.topics, d.tags, d.signature
+SELECT p.id AS post_id, p.channel_id, p.message_id, p.posted_at, p.text, p.version, p.content_hash,
+  coalesce(p.views, 0) AS views, coalesce(p.forwards, 0) AS forwards, p.details->'poll'->>'question' AS question,
+  c.title AS channel, c.username, d.topics, d.tags, coalesce(d.signature, '') AS signature
 FROM posts p JOIN channels c ON c.id = p.channel_id LEFT JOIN search_documents d ON d.post_id = p.id
 WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL
 """
-_NOW = "SELECT id, version, content_hash, text, edited_at, deleted_at FROM posts WHERE id = ANY(:ids)"
+_NOW = "SELECT id AS post_id, version, content_hash, text, edited_at, deleted_at FROM posts WHERE id = ANY(:ids)"
 _COUNT = """
 SELECT count(*) FROM posts WHERE channel_id = ANY(:channels) AND posted_at >= :since AND posted_at < :until
   AND deleted_at IS NULL
 """
 _STANDINGS = """
-SELECT c.id, c.title, c.username, c.status, c.last_success_at, c.last_error, c.failures,
+SELECT c.id AS channel_id, c.title AS channel, c.status, c.last_success_at, coalesce(c.last_error, '') AS last_error,
+  c.failures,
   asked.stop - asked.start - coalesce((SELECT sum(upper(r) - lower(r))
     FROM unnest(c.coverage * int8multirange(int8range(asked.start, asked.stop))) AS r), 0)::bigint AS unknown
 FROM channels c, LATERAL (SELECT coalesce(c.requested_from, c.newest_id + 1) AS start,
@@ -411,18 +345,7 @@ class DigestPosts(Store):
 
     async def standings(self, tenant_id: UUID) -> list[Standing]:
         """All channels of the tenant, without groups that are only read for comments."""
-        return [
-            Standing(
-                channel_id=row.id,
-                channel=row.title,
-                status=row.status,
-                unknown=row.unknown,
-                last_success_at=row.last_success_at,
-                failures=row.failures,
-                last_error=row.last_error or "",
-            )
-            for row in await self._rows(_STANDINGS, tenant=tenant_id)
-        ]
+        return await self._all(Standing, _STANDINGS, tenant=tenant_id)
 
     async def count(self, tenant_id: UUID, channels: Sequence[int], since: datetime, until: datetime) -> int:
         values = {"channels": list(channels), "since": since, "until": until}
@@ -433,38 +356,21 @@ class DigestPosts(Store):
         if not post_ids:
             return {}
         rows = await self._rows(_FACTS, {"ids": list(post_ids)}, tenant=tenant_id)
-        return {row.id: _facts(row) for row in rows}
+        return {row.post_id: _facts(row) for row in rows}
 
     async def now(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, PostNow]:
         """Cited posts as they are, deleted ones too."""
         if not post_ids:
             return {}
-        rows = await self._rows(_NOW, {"ids": list(post_ids)}, tenant=tenant_id)
-        return {
-            row.id: PostNow(
-                post_id=row.id,
-                version=row.version,
-                content_hash=row.content_hash,
-                text=row.text,
-                edited_at=row.edited_at,
-                deleted_at=row.deleted_at,
-            )
-            for row in rows
-        }
+        found = await self._all(PostNow, _NOW, {"ids": list(post_ids)}, tenant=tenant_id)
+        return {one.post_id: one for one in found}
 
 
-def _facts(row: Row[Any]) -> Facts:
-    return Facts(
-        post_id=row.id,
-        channel_id=row.channel_id,
-        channel=row.title,
+def _facts(row: Found) -> Facts:
+    return as_value(
+        Facts,
+        row,
         url=post_url(row.username, row.channel_id, row.message_id),
-        posted_at=row.posted_at,
         text="\n".join(part for part in (row.text, row.question) if part),
-        version=row.version,
-        content_hash=row.content_hash,
-        views=row.views or 0,
-        forwards=row.forwards or 0,
-        labels=(*(row.topics or ()), *(row.tags or ())),
-        signature=row.signature or b"",
+        labels=[*(row.topics or ()), *(row.tags or ())],
     )

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from telegram_assistant.domain.interests import DECAY, LEAST_WEIGHT, MOST_COUNTED, MOST_TOPICS, Act, Interest
 from telegram_assistant.errors import Reject
-from telegram_assistant.stores.postgres.database import Store, as_tenant
+from telegram_assistant.stores.postgres.database import Store, as_value
 
 _COLUMNS = "topic, queries, views, chosen, last_at"
 _LEFT = "exp(-greatest(0, extract(epoch FROM CAST(:now AS timestamptz) - i.last_at)) / :decay)"
@@ -52,10 +52,8 @@ class Interests(Store):
     """The table `interests`. Tenants may read it; it is written here, for one user at a time."""
 
     async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[Interest]:
-        statement = text(f"SELECT {_COLUMNS} FROM interests WHERE user_id = :user ORDER BY topic")
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(statement, {"user": user_id})
-            return [Interest(**row) for row in rows.mappings()]
+        statement = f"SELECT {_COLUMNS} FROM interests WHERE user_id = :user ORDER BY topic"
+        return await self._all(Interest, statement, {"user": user_id}, tenant=tenant_id)
 
     async def note(self, tenant_id: UUID, user_id: UUID, act: Act, topics: Sequence[str], *, now: datetime) -> None:
         values = {
@@ -83,10 +81,8 @@ class Interests(Store):
     async def forget(self, tenant_id: UUID, user_id: UUID, topic: str | None = None) -> int:
         """One of them, or all; how many there were."""
         narrowed = "" if topic is None else " AND topic = :topic"
-        statement = text(f"DELETE FROM interests WHERE user_id = :user AND tenant_id = :tenant{narrowed}")
-        async with self._database.begin() as connection:
-            done = await connection.execute(statement, {**_own(tenant_id, user_id), "topic": topic})
-            return int(done.rowcount)
+        statement = f"DELETE FROM interests WHERE user_id = :user AND tenant_id = :tenant{narrowed}"
+        return await self._run(statement, {**_own(tenant_id, user_id), "topic": topic})
 
     async def forget_faded(self, now: datetime) -> None:
         """What was not asked for in a long time."""
@@ -106,16 +102,15 @@ class Interests(Store):
 
     async def people(self) -> list[Person]:
         """Of all tenants, to be brought to the graph; also people without any."""
-        statement = text(
+        statement = (
             f"SELECT u.id AS user_id, u.tenant_id, {', '.join(f'i.{one}' for one in _COLUMNS.split(', '))} FROM users u"
             " LEFT JOIN interests i ON i.user_id = u.id WHERE u.role <> 'system' ORDER BY u.id, i.topic"
         )
         found: dict[tuple[UUID, UUID], list[Interest]] = defaultdict(list)
-        async with self._database.connect() as connection:
-            for row in (await connection.execute(statement)).mappings():
-                known = found[row["tenant_id"], row["user_id"]]
-                if row["topic"] is not None:
-                    known.append(Interest(**{name: row[name] for name in _COLUMNS.split(", ")}))
+        for row in await self._rows(statement):
+            known = found[row.tenant_id, row.user_id]
+            if row.topic is not None:
+                known.append(as_value(Interest, row))
         return [Person(tenant_id, user_id, tuple(known)) for (tenant_id, user_id), known in found.items()]
 
 

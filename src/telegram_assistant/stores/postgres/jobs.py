@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
-
-from sqlalchemy import Row
 
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.stores.postgres.database import Store
@@ -104,13 +101,12 @@ class JobRuns(Store):
 
     async def get(self, job: str, slot: datetime) -> Run | None:
         statement = f"SELECT {_COLUMNS} FROM job_runs WHERE job = :job AND scheduled_for = :slot"
-        row = await self._row(statement, {"job": job, "slot": slot})
-        return None if row is None else _run(row)
+        return await self._first(Run, statement, {"job": job, "slot": slot})
 
     async def latest(self) -> dict[str, Run]:
         """The newest run of each job."""
         statement = f"SELECT DISTINCT ON (job) {_COLUMNS} FROM job_runs ORDER BY job, scheduled_for DESC"
-        return {row.job: _run(row) for row in await self._rows(statement)}
+        return {run.job: run for run in await self._all(Run, statement)}
 
     async def last_done(self) -> dict[str, datetime]:
         """When each job last ended well."""
@@ -122,13 +118,8 @@ class JobRuns(Store):
         older = "" if before is None else " AND scheduled_for < :before"
         statement = f"SELECT {_COLUMNS} FROM job_runs WHERE job = :job{older} ORDER BY scheduled_for DESC LIMIT :limit"
         values = {"job": job, "limit": limit} | ({} if before is None else {"before": before})
-        return [_run(row) for row in await self._rows(statement, values)]
+        return await self._all(Run, statement, values)
 
     async def prune(self, before: datetime) -> int:
         statement = "DELETE FROM job_runs WHERE scheduled_for < :before AND outcome IN ('done', 'failed')"
         return await self._run(statement, {"before": before})
-
-
-def _run(row: Row[Any]) -> Run:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
-    return Run(**{**values, "outcome": Outcome(values["outcome"])})

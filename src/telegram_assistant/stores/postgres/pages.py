@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import CRAWL_TRIGGER
-from telegram_assistant.stores.postgres.database import Store
+from telegram_assistant.stores.postgres.database import Store, as_value
 
 _SAVE = """
 INSERT INTO web_pages (url, title, text, description, language, site, published, content_hash, etag, last_modified,
@@ -69,8 +69,7 @@ class Pages(Store):
             f"SELECT {_COLUMNS} FROM web_pages w WHERE w.url = :link OR w.url IN"
             " (SELECT l.url FROM post_pages l WHERE l.link = :link) ORDER BY w.fetched_at DESC LIMIT 1"
         )
-        row = await self._row(statement, {"link": link})
-        return None if row is None else StoredPage(**row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
+        return await self._first(StoredPage, statement, {"link": link})
 
     async def save(self, page: Page, problem: str | None = None) -> None:
         values = {
@@ -130,8 +129,7 @@ class Pages(Store):
         )
         found: dict[UUID, list[StoredPage]] = {}
         for row in await self._rows(statement, {"ids": list(post_ids)}):
-            values = dict(row._mapping)  # noqa: SLF001 - a public name of SQLAlchemy
-            found.setdefault(values.pop("post_id"), []).append(StoredPage(**values))
+            found.setdefault(row.post_id, []).append(as_value(StoredPage, row))
         return found
 
 

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import RowMapping, text
+from sqlalchemy import text
 
 from telegram_assistant.domain.saved_search import MOST_SEARCHES, Alert, DeliveryState, Parcel, SavedSearch
 from telegram_assistant.errors import Reject
 from telegram_assistant.language.documents import Candidate
-from telegram_assistant.stores.postgres.database import Store, as_tenant, raw_transaction
+from telegram_assistant.stores.postgres.database import Store, raw_transaction
 
 OVERLAP = timedelta(minutes=2)  # that a document may take to be written: so much before `checked_at` is looked at again
 
@@ -30,15 +30,12 @@ class SavedSearches(Store):
 
     async def of_user(self, tenant_id: UUID, user_id: UUID) -> list[SavedSearch]:
         """The newest first."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(f"{_MINE} ORDER BY s.created_at DESC, s.id"), {"user": user_id})
-            return [SavedSearch(**row) for row in rows.mappings()]
+        statement = f"{_MINE} ORDER BY s.created_at DESC, s.id"
+        return await self._all(SavedSearch, statement, {"user": user_id}, tenant=tenant_id)
 
     async def get(self, tenant_id: UUID, user_id: UUID, search_id: UUID) -> SavedSearch | None:
-        async with as_tenant(self._database, tenant_id) as connection:
-            rows = await connection.execute(text(f"{_MINE} AND s.id = :id"), {"user": user_id, "id": search_id})
-            row = rows.mappings().first()
-        return None if row is None else SavedSearch(**row)
+        values = {"user": user_id, "id": search_id}
+        return await self._first(SavedSearch, f"{_MINE} AND s.id = :id", values, tenant=tenant_id)
 
     async def add(self, tenant_id: UUID, user_id: UUID, name: str, query: str, *, web: bool = True) -> UUID:
         """Raises Reject for one too many."""
@@ -83,11 +80,7 @@ class SavedSearches(Store):
 
     async def secret(self, saved: SavedSearch) -> bytes | None:
         """Sealed."""
-        async with self._database.connect() as connection:
-            rows = await connection.execute(
-                text(f"SELECT webhook_secret FROM saved_searches WHERE {_OWN}"), _own(saved)
-            )
-            found: bytes | None = rows.scalar_one_or_none()
+        found: bytes | None = await self._value(f"SELECT webhook_secret FROM saved_searches WHERE {_OWN}", _own(saved))
         return found
 
     async def remove(self, saved: SavedSearch) -> None:
@@ -96,16 +89,13 @@ class SavedSearches(Store):
     async def active(self) -> list[SavedSearch]:
         """Of all tenants, for the look for new posts."""
         statement = f"SELECT {_COLUMNS}, 0 AS unread, 0 AS dead FROM saved_searches s WHERE NOT s.muted ORDER BY s.id"
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text(statement))
-            return [SavedSearch(**row) for row in rows.mappings()]
+        return await self._all(SavedSearch, statement)
 
     async def position(self) -> tuple[datetime | None, datetime]:
         """Up to when everything was looked at for all of them (None: there are none), and what time it is."""
-        statement = text("SELECT min(checked_at) FILTER (WHERE NOT muted), now() FROM saved_searches")
-        async with self._database.connect() as connection:
-            row = (await connection.execute(statement)).one()
-        return row[0], row[1]
+        statement = "SELECT min(checked_at) FILTER (WHERE NOT muted), now() FROM saved_searches"
+        [(until, now)] = await self._rows(statement)
+        return until, now
 
     async def checked(self, search_ids: Sequence[UUID], until: datetime) -> None:
         statement = (
@@ -179,10 +169,7 @@ class SearchAlerts(Store):
 
     async def due(self, *, most: int, each: int) -> list[Parcel]:
         """What is to be sent now, at most `each` of one search."""
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text(_DUE), {"most": most, "each": each})
-            fields = Parcel.__dataclass_fields__
-            return [Parcel(**{name: row[name] for name in fields}) for row in rows.mappings()]
+        return await self._all(Parcel, _DUE, {"most": most, "each": each})
 
     async def delivered(self, parcel: Parcel) -> None:
         await self._set(parcel, "state = 'delivered', delivered_at = now(), attempts = attempts + 1, error = ''")
@@ -200,11 +187,8 @@ class SearchAlerts(Store):
 
     async def prune(self) -> int:
         """Old ones: their posts are too old to be told of again."""
-        async with self._database.begin() as connection:
-            gone = await connection.execute(
-                text("DELETE FROM search_alerts WHERE found_at < now() - CAST(:kept AS interval)"), {"kept": KEPT}
-            )
-            return gone.rowcount
+        statement = "DELETE FROM search_alerts WHERE found_at < now() - CAST(:kept AS interval)"
+        return await self._run(statement, {"kept": KEPT})
 
     async def of_user(
         self,
@@ -220,8 +204,7 @@ class SearchAlerts(Store):
         moment, last_search, last = after or (None, None, None)
         values: dict[str, Any] = {"user": user_id, "search": search_id, "state": state, "limit": limit}
         values |= {"moment": moment, "last_search": last_search, "last": last}
-        async with as_tenant(self._database, tenant_id) as connection:
-            return [_alert(row) for row in (await connection.execute(text(_LIST), values)).mappings()]
+        return await self._all(Alert, _LIST, values, tenant=tenant_id)
 
     async def unread(self, tenant_id: UUID, user_id: UUID) -> int:
         statement = (
@@ -252,7 +235,3 @@ class SearchAlerts(Store):
     async def _set(self, parcel: Parcel, change: str, **values: Any) -> None:
         statement = f"UPDATE search_alerts SET {change} WHERE search_id = :search AND post_id = :post"
         await self._run(statement, {"search": parcel.search_id, "post": parcel.post_id, **values})
-
-
-def _alert(row: RowMapping) -> Alert:
-    return Alert(**{**row, "state": DeliveryState(row["state"])})

@@ -11,8 +11,8 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.access import Caller, Role, Via
-from telegram_assistant.stores.postgres.database import Store
+from telegram_assistant.domain.access import Caller, Via
+from telegram_assistant.stores.postgres.database import Store, as_value
 
 _ACTIVE = "NOT disabled AND role <> 'system'"
 # Two people who link the same Telegram user at once come one after the other.
@@ -25,21 +25,13 @@ class TelegramUsers(Store):
     async def caller(self, telegram_user_id: int) -> Caller | None:
         """Who this is to us. None: a stranger, or a user who was disabled."""
         statement = (
-            "SELECT u.tenant_id, t.name AS tenant, u.id, u.name, u.role"
+            "SELECT u.tenant_id, t.name AS tenant, u.id AS user_id, u.name, u.role"
             " FROM users u JOIN tenants t ON t.id = u.tenant_id"
             " WHERE u.telegram_user_id = :telegram AND NOT u.disabled AND u.role <> 'system'"
         )
         row = await self._row(statement, {"telegram": telegram_user_id})
-        if row is None:
-            return None
-        return Caller(
-            tenant_id=row.tenant_id,
-            tenant=row.tenant,
-            user_id=row.id,
-            name=row.name,
-            role=Role(row.role),
-            via=Via.KEY,  # like a key: there is no form that another site could send
-        )
+        # Like a key: there is no form that another site could send.
+        return None if row is None else as_value(Caller, row, via=Via.KEY)
 
     async def link(self, tenant_id: UUID, user_id: UUID, telegram_user_id: int) -> bool:
         """From now on this Telegram user is this user only. False: there is no such user (any more)."""
@@ -149,6 +141,4 @@ class TelegramAlerts(Store):
 
     async def notices(self, at: datetime, notice_id: UUID, *, limit: int) -> list[ToldNotice]:
         values = {"at": at, "id": notice_id, "limit": limit, "settled": self._settled}
-        async with self._database.connect() as connection:
-            rows = await connection.execute(text(_NOTICES), values)
-            return [ToldNotice(**{**row, "users": tuple(row["users"])}) for row in rows.mappings()]
+        return await self._all(ToldNotice, _NOTICES, values)

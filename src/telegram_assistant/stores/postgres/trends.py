@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.post import post_id, post_url
@@ -31,7 +31,7 @@ from telegram_assistant.domain.trends import (
     Window,
     told_before,
 )
-from telegram_assistant.stores.postgres.database import Store, as_jsonb, as_tenant, raw_transaction
+from telegram_assistant.stores.postgres.database import Found, Store, as_jsonb, as_tenant, as_value, raw_transaction
 
 MOST_POSTS = 300  # of an event that are kept, the first ones
 MOST_SUBJECTS = 20
@@ -74,8 +74,9 @@ SELECT {_COLUMNS} FROM trends t WHERE t.last_at >= :since AND t.first_at < :befo
 ORDER BY {_DAY} DESC, t.score DESC, t.id LIMIT :limit
 """
 _OF = f"""
-SELECT x.trend_id, x.source_id, p.id, p.channel_id, p.message_id, p.posted_at, left(p.text, {EXCERPT}) AS text, p.views,
-  c.title, c.username, p.details->'forward' AS forward, p.details->'forward'->>'name' AS origin
+SELECT x.trend_id, x.source_id, p.id AS post_id, p.channel_id, p.message_id, p.posted_at, p.views,
+  left(p.text, {EXCERPT}) AS text, c.title AS channel_title, c.username AS channel_username,
+  coalesce(p.details->'forward' <> 'null', false) AS forwarded, p.details->'forward'->>'name' AS origin
 FROM trend_posts x JOIN posts p ON p.id = x.post_id JOIN channels c ON c.id = p.channel_id
 WHERE x.trend_id = ANY(:ids) AND p.deleted_at IS NULL ORDER BY p.posted_at, p.id
 """
@@ -216,42 +217,19 @@ async def _add_posts(connection: AsyncConnection, look: Look, trend_id: UUID, tr
 async def _posts_of(connection: AsyncConnection, trend_ids: Sequence[UUID]) -> dict[UUID, list[TrendPost]]:
     found: dict[UUID, list[TrendPost]] = defaultdict(list)
     for row in await connection.execute(text(_OF), {"ids": list(trend_ids)}):
-        found[row.trend_id].append(
-            TrendPost(
-                post_id=row.id,
-                channel_id=row.channel_id,
-                channel_title=row.title,
-                channel_username=row.username,
-                message_id=row.message_id,
-                posted_at=row.posted_at,
-                text=row.text,
-                views=row.views,
-                source_id=row.source_id,
-                forwarded=row.forward is not None,
-                origin=row.origin,
-            )
-        )
+        found[row.trend_id].append(as_value(TrendPost, row))
     return found
 
 
-def _found(row: Row[Any], posts: Sequence[TrendPost]) -> FoundTrend:
-    return FoundTrend(
-        id=row.id,
-        subjects=tuple(Rising(_subject(one), one["score"]) for one in row.subjects),
+def _found(row: Found, posts: Sequence[TrendPost]) -> FoundTrend:
+    return as_value(
+        FoundTrend,
+        row,
+        subjects=[Rising(_subject(one), one["score"]) for one in row.subjects],
         main=Subject(Kind(row.kind), row.key),
-        state=State(row.state),
-        score=row.score,
-        mentions=row.mentions,
-        expected=row.expected,
-        channels=row.channels,
-        counts=tuple(row.counts),
-        baseline_days=row.baseline_days,
         window=Window(row.window_end, row.window_end - row.window_start),
-        first_at=row.first_at,
-        last_at=row.last_at,
-        found_at=row.found_at,
         place=Place(row.day, row.score, row.id),
-        posts=tuple(posts),
+        posts=posts,
     )
 
 

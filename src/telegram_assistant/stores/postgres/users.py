@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.access import Role
@@ -76,8 +76,7 @@ class Users(Store):
         return [Tenant(*row) for row in await self._rows(f"{_TENANTS} ORDER BY t.created_at, t.id")]
 
     async def tenant(self, name: str) -> Tenant | None:
-        row = await self._row(f"{_TENANTS} WHERE t.name = :name", {"name": name})
-        return None if row is None else Tenant(*row)
+        return await self._first(Tenant, f"{_TENANTS} WHERE t.name = :name", {"name": name})
 
     async def add_tenant(self, name: str) -> UUID | None:
         """None: there is one of this name already."""
@@ -92,8 +91,7 @@ class Users(Store):
             " OR (u.created_at, u.id) > (SELECT a.created_at, a.id FROM users a WHERE a.id = :after))"
             " ORDER BY u.created_at, u.id LIMIT :limit"
         )
-        rows = await self._rows(statement, {"limit": limit, "after": after}, tenant=tenant_id)
-        return [_user(row) for row in rows]
+        return await self._all(User, statement, {"limit": limit, "after": after}, tenant=tenant_id)
 
     async def get(self, tenant_id: UUID, user_id: UUID) -> User | None:
         return await self._one(tenant_id, "u.id = :value", user_id)
@@ -106,8 +104,7 @@ class Users(Store):
         statement = (
             f"SELECT {_USER} FROM users u WHERE u.role <> 'system' AND {condition} ORDER BY u.created_at, u.id LIMIT 1"
         )
-        row = await self._row(statement, {"value": value}, tenant=tenant_id)
-        return None if row is None else _user(row)
+        return await self._first(User, statement, {"value": value}, tenant=tenant_id)
 
     async def add(self, tenant_id: UUID, *, name: str, role: Role, email: str | None) -> UUID | None:
         """None: another user has this e-mail address."""
@@ -143,10 +140,10 @@ class Users(Store):
     async def sign_in(self, login: str) -> SignIn | None:
         """Without a tenant: which one it is follows from the login."""
         statement = (
-            "SELECT id, tenant_id, password_hash FROM users WHERE login = :login AND NOT disabled AND role <> 'system'"
+            "SELECT id AS user_id, tenant_id, password_hash FROM users"
+            " WHERE login = :login AND NOT disabled AND role <> 'system'"
         )
-        row = await self._row(statement, {"login": login})
-        return None if row is None else SignIn(*row)
+        return await self._first(SignIn, statement, {"login": login})
 
     async def set_hash(self, user_id: UUID, password_hash: str, *, instead_of: str) -> None:
         """Better parameters for the same password; one that was changed meanwhile stays."""
@@ -160,10 +157,6 @@ async def _is_last_admin(connection: AsyncConnection, tenant_id: UUID, user_id: 
     if (await connection.execute(is_admin, values)).first() is None:
         return False
     return not (await connection.execute(text(_OTHER_ADMINS), values)).scalar_one()
-
-
-def _user(row: Row[Any]) -> User:
-    return User(row.id, row.tenant_id, row.name, row.email, row.login, Role(row.role), row.disabled, row.created_at)
 
 
 LONGEST_TARGET = 500
