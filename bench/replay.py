@@ -253,7 +253,9 @@ class Learned:
         self._shapes = [shape_of(rhythm) for rhythm in self._rhythms]
 
     def _forecast(self, channel: int, now: float, price: float) -> Forecast:
-        return Forecast.of(self._rhythms[channel], now, price, offset=MOSCOW, shape=self._shapes[channel], rules=RULES)
+        return Forecast.from_rhythm(
+            self._rhythms[channel], now, price, offset=MOSCOW, shape=self._shapes[channel], rules=RULES
+        )
 
     def fair(self, now: float, per_hour: float) -> float:
         channels = range(len(self._rhythms))

@@ -48,7 +48,7 @@ def _reading(posts: Sequence[Post], start: int, size: int) -> Reading:
     return Reading(
         channel_id=page[0].channel_id,
         posts=page,
-        proven=Coverage.of((posts[start - 1].message_id + 1 if start else 1, last + 1)),
+        proven=Coverage.of_spans((posts[start - 1].message_id + 1 if start else 1, last + 1)),
         newest_id=last,
         cursor_id=last,
         reached_end=start + size >= len(posts),

@@ -68,7 +68,7 @@ class Desk:
             for number in range(first, first + count)
         ]
         last = first + count - 1
-        proven = Coverage.of((first, last + 1))
+        proven = Coverage.of_spans((first, last + 1))
         await self.saver.save(Reading(channel_id=channel, posts=posts, proven=proven, newest_id=last, cursor_id=last))
         ids = [post_id(channel, post.message_id) for post in posts]
         self.committed |= dict.fromkeys(ids, time.perf_counter())

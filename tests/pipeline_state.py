@@ -105,7 +105,7 @@ async def due(database: AsyncEngine) -> dict[UUID, Entry]:
     reader = EntryReader(StoredPosts(database), Enrichments(database), Pages(database), Pictures(database))
     entries: dict[UUID, Entry] = {}
     for start in range(0, len(ids), AT_ONCE):
-        entries |= await reader.of(ids[start : start + AT_ONCE])
+        entries |= await reader.read(ids[start : start + AT_ONCE])
     return {post_id: entry for post_id, entry in entries.items() if not entry.deleted}
 
 

@@ -43,7 +43,7 @@ class Rule:
     remedy: str = ""
     part_of: tuple[str, str] | None = None  # told only while that one is well
 
-    def of(self, shown: str) -> Rule:
+    def named(self, shown: str) -> Rule:
         """The same rule for a part with this name."""
         return replace(self, shown=shown)
 
@@ -210,7 +210,7 @@ class Freshness:
         whole = self._parts.get(rule.part_of) if rule.part_of else None
         if rule.shown or whole is None or rule.part_of is None or not whole.rule.shown:
             return rule
-        return rule.of(name.replace(rule.part_of[1], whole.rule.shown))
+        return rule.named(name.replace(rule.part_of[1], whole.rule.shown))
 
     def _state(self, part: _Part, now: float) -> dict[str, Any]:
         waits = now - min(part.flying.values()) if part.flying else None

@@ -86,8 +86,8 @@ async def test_pages_that_come_at_once_are_one_reading() -> None:
     assert [stretch.pages for stretch in stretches] == [PAGES_TOGETHER, 3]
     assert [number for stretch in stretches for number in ids(stretch)] == list(range(1, newest + 1))
     first, second = (stretch.reading for stretch in stretches)
-    assert first.proven == Coverage.of((1, PAGE_LIMIT * PAGES_TOGETHER + 1))
-    assert second.proven == Coverage.of((PAGE_LIMIT * PAGES_TOGETHER + 1, newest + 1))
+    assert first.proven == Coverage.of_spans((1, PAGE_LIMIT * PAGES_TOGETHER + 1))
+    assert second.proven == Coverage.of_spans((PAGE_LIMIT * PAGES_TOGETHER + 1, newest + 1))
     assert (first.cursor_id, second.cursor_id) == (PAGE_LIMIT * PAGES_TOGETHER, newest)
     assert (first.newest_id, second.newest_id) == (PAGE_LIMIT * PAGES_TOGETHER, newest)
     assert (first.reached_end, second.reached_end) == (False, True)
@@ -153,7 +153,7 @@ async def test_who_stops_reading_leaves_no_request_behind() -> None:
 async def test_an_unreadable_message_stays_unknown() -> None:
     (stretch,) = [stretch async for stretch in reading(Shelf(150, unreadable=frozenset({7, 120})))]
     assert stretch.unreadable == (7, 120)
-    assert stretch.reading.proven == Coverage.of((1, 7), (8, 120), (121, 151))
+    assert stretch.reading.proven == Coverage.of_spans((1, 7), (8, 120), (121, 151))
     assert stretch.reading.cursor_id == 150
 
 
@@ -167,7 +167,7 @@ async def test_a_hole_is_read_only_as_far_as_it_goes() -> None:
 async def test_the_end_proves_up_to_what_was_known() -> None:
     """The newest posts were deleted: the answer ends below them."""
     (stretch,) = [stretch async for stretch in reading(Shelf(120), newest_id=130)]
-    assert stretch.reading.proven == Coverage.of((1, 131))
+    assert stretch.reading.proven == Coverage.of_spans((1, 131))
 
 
 async def test_the_lease_is_looked_at_before_every_page() -> None:

@@ -218,7 +218,7 @@ def ledger(channel: Reference, as_json: AsJson = False) -> None:
             "proven_up_to": state.proven_up_to,
             "percent": state.percent,
             "holes": [list(hole) for hole in state.gaps][:100],
-            "unreadable": sorted(await Unreadable(runtime.database).of(found.id, runtime.clock())),
+            "unreadable": sorted(await Unreadable(runtime.database).known(found.id, runtime.clock())),
             "full_audit": _audit_words(await Audits(runtime.database).get(found.id)),
         }
         if as_json:

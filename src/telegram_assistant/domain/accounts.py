@@ -135,7 +135,7 @@ class Pace:
     marks: tuple[float, ...]  # for each limit, when it will have recovered from all that was asked
 
     @classmethod
-    def of(cls, method: str) -> Pace:
+    def for_method(cls, method: str) -> Pace:
         """A method that was not asked yet."""
         limits = limits_of(method)
         return cls(limits, (-inf,) * len(limits))

@@ -34,11 +34,11 @@ class Coverage:
         previous_stop: int | None = None
         for start, stop in self.ranges:
             if start >= stop or (previous_stop is not None and start <= previous_stop):
-                raise ValueError(f"ranges are not in normal form: {self.ranges}; use Coverage.of")
+                raise ValueError(f"ranges are not in normal form: {self.ranges}; use Coverage.of_spans")
             previous_stop = stop
 
     @classmethod
-    def of(cls, *spans: Span) -> Coverage:
+    def of_spans(cls, *spans: Span) -> Coverage:
         """Any half-open ranges, in any order, overlapping or not."""
         merged: list[Span] = []
         for start, stop in sorted(spans):
@@ -54,7 +54,7 @@ class Coverage:
     @classmethod
     def of_ids(cls, ids: Iterable[int]) -> Coverage:
         """Exactly these ids: what reading messages by their ids proves, found or not."""
-        return cls.of(*((message_id, message_id + 1) for message_id in ids))
+        return cls.of_spans(*((message_id, message_id + 1) for message_id in ids))
 
     @classmethod
     def parse(cls, text: str) -> Coverage:
@@ -77,7 +77,7 @@ class Coverage:
                 if separator is None or separator.end() == len(body):
                     raise ValueError(f"{text!r} is not a multirange: its ranges are separated by single commas")
                 position = separator.end()
-        return cls.of(*spans)
+        return cls.of_spans(*spans)
 
     def __str__(self) -> str:
         return "{" + ",".join(f"[{start},{stop})" for start, stop in self.ranges) + "}"
@@ -118,7 +118,7 @@ class Coverage:
     def union(self, other: Coverage) -> Coverage:
         if len(other.ranges) == 1:
             return self.add(*other.ranges[0])
-        return Coverage.of(*self.ranges, *other.ranges)
+        return Coverage.of_spans(*self.ranges, *other.ranges)
 
     def intersection(self, other: Coverage) -> Coverage:
         shared: list[Span] = []
@@ -180,7 +180,7 @@ class LedgerState:
     @property
     def covered(self) -> int:
         """Ids that are proven, wherever they lie: a re-read album may reach below what was requested."""
-        return self.coverage.intersection(Coverage.of((1, self.newest_id + 1))).count
+        return self.coverage.intersection(Coverage.of_spans((1, self.newest_id + 1))).count
 
     @property
     def empty(self) -> int:
@@ -257,7 +257,7 @@ def page_proves(after_id: int, ids: Collection[int], *, limit: int, reached_end:
     if reached_end or not ids:
         # The last id can be above the newest that was known (a new post), or below it (the newest were deleted).
         last = max(last, newest_id)
-    return Coverage.of((after_id + 1, last + 1))
+    return Coverage.of_spans((after_id + 1, last + 1))
 
 
 def run_proves(top_id: int, ids: Collection[int], *, limit: int) -> Coverage:
@@ -267,7 +267,7 @@ def run_proves(top_id: int, ids: Collection[int], *, limit: int) -> Coverage:
     """
     if len(ids) > limit or (ids and max(ids) > top_id):
         raise ValueError(f"the {limit} newest messages up to {top_id} are not {sorted(ids)}")
-    return Coverage.of((min(ids), top_id + 1)) if len(ids) == limit else Coverage.of_ids(ids)
+    return Coverage.of_spans((min(ids), top_id + 1)) if len(ids) == limit else Coverage.of_ids(ids)
 
 
 def stride(coverage: Coverage, newest_id: int, after_id: int) -> Coverage:
@@ -275,16 +275,16 @@ def stride(coverage: Coverage, newest_id: int, after_id: int) -> Coverage:
 
     A loss hides among the ids that a page once proved empty, so an audit goes through them from end to end.
     """
-    known = coverage.intersection(Coverage.of((1, newest_id + 1)))
-    ahead = known.subtract(Coverage.of((1, max(1, after_id + 1))))
+    known = coverage.intersection(Coverage.of_spans((1, newest_id + 1)))
+    ahead = known.subtract(Coverage.of_spans((1, max(1, after_id + 1))))
     if known.count <= STRIDE or ahead.is_empty:
         ahead = known
     start = ahead.ranges[0][0] if ahead.ranges else 0
-    return ahead if known.count <= STRIDE else ahead.intersection(Coverage.of((start, start + STRIDE)))
+    return ahead if known.count <= STRIDE else ahead.intersection(Coverage.of_spans((start, start + STRIDE)))
 
 
 def next_ids(coverage: Coverage, after_id: int, size: int) -> list[int]:
     """The first ids of it after this one; when there are no more, those from its beginning."""
-    ahead = coverage.subtract(Coverage.of((1, max(1, after_id + 1))))
+    ahead = coverage.subtract(Coverage.of_spans((1, max(1, after_id + 1))))
     ids = (i for part in (ahead, coverage.subtract(ahead)) for start, stop in part for i in range(start, stop))
     return list(islice(ids, size))

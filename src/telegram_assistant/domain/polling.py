@@ -131,7 +131,7 @@ class Forecast:
     least: float = LEAST
 
     @classmethod
-    def of(
+    def from_rhythm(
         cls,
         rhythm: Rhythm,
         now: float,
@@ -301,7 +301,7 @@ def next_visit(
     """When to look at this channel again, having just looked."""
     rules = rules or PollingRules()
     moment = as_utc(now).timestamp()
-    forecast = Forecast.of(rhythm, moment, price, weight=weight, offset=_offset(now, zone), rules=rules)
+    forecast = Forecast.from_rhythm(rhythm, moment, price, weight=weight, offset=_offset(now, zone), rules=rules)
     return datetime.fromtimestamp(forecast.plan(moment, price / weight, rules.bound).at, UTC)
 
 
@@ -317,7 +317,7 @@ def explain(
     """The same decision with the values behind it."""
     rules = rules or PollingRules()
     moment, offset, shape = as_utc(now).timestamp(), _offset(now, zone), shape_of(rhythm)
-    forecast = Forecast.of(rhythm, moment, price, weight=weight, offset=offset, rules=rules, shape=shape)
+    forecast = Forecast.from_rhythm(rhythm, moment, price, weight=weight, offset=offset, rules=rules, shape=shape)
     plan = forecast.plan(moment, price / weight, rules.bound)
     silence = max(0.0, moment - rhythm.last)
     return Explanation(
@@ -348,7 +348,7 @@ def appetite(
     rules: PollingRules | None = None,
 ) -> float:
     """Looks a second that a channel would get on average at the price 1; at another, this by the price's root."""
-    forecast = Forecast.of(
+    forecast = Forecast.from_rhythm(
         rhythm, as_utc(now).timestamp(), price, weight=weight, offset=_offset(now, zone), rules=rules
     )
     return appetite_of(forecast, weight)

@@ -67,7 +67,7 @@ class Counters:
     reactions: tuple[tuple[str, int], ...] = ()  # by emoji, sorted: equal counters are equal values
 
     @classmethod
-    def of(
+    def counted(
         cls,
         *,
         views: int | None = None,

@@ -166,7 +166,7 @@ class Budget:
     async def _turn(self, method: str) -> None:
         line = self._lines.get(method)
         if line is None:
-            line = self._lines[method] = _Line(Pace.of(method))
+            line = self._lines[method] = _Line(Pace.for_method(method))
         mine = (rank(_priority.get(), self._ticks()), next(self._arrivals))
         line.waiting.append(mine)
         try:

@@ -190,7 +190,7 @@ class Backfill:
 
     async def _finished(self, channel: Channel, work: Work) -> bool:
         ledger = await self._channels.ledger(channel.id)
-        closed = ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1))).is_empty
+        closed = ledger.gaps.intersection(Coverage.of_spans((1, channel.cursor_id + 1))).is_empty
         if closed:
             self._in_vain.pop(channel.id, None)
         else:
@@ -284,7 +284,7 @@ class HoleFiller:
     async def _holes(self, channel: Channel) -> list[Span]:
         ledger = await self._channels.ledger(channel.id)
         known = await remembered(self._memory, channel.id)
-        holes = ledger.gaps.intersection(Coverage.of((1, channel.cursor_id + 1)))
+        holes = ledger.gaps.intersection(Coverage.of_spans((1, channel.cursor_id + 1)))
         return list(holes.subtract(Coverage.of_ids(known.left_alone)))
 
     async def _look_at(

@@ -95,7 +95,7 @@ class Heartbeat:
         for account_id in active - self._known:
             name = self._accounts.name_of(account_id)
             for kind, rule in (("account", ACCOUNT), ("listener", LISTENER), ("live updates", UPDATES)):
-                self._freshness.watch(kind, account_id, rule.of(name))
+                self._freshness.watch(kind, account_id, rule.named(name))
         for account_id in self._known - active:
             for kind in ("account", "listener", "live updates"):
                 self._freshness.forget(kind, account_id)

@@ -120,13 +120,13 @@ async def _recounted(
     run = await source.page_before(last + 1, known + 1, above=above)
     if run is None or not run.ids:
         return read
-    proven = run_proves(last, run.ids, limit=known + 1).intersection(Coverage.of((after_id + 1, last + 1)))
+    proven = run_proves(last, run.ids, limit=known + 1).intersection(Coverage.of_spans((after_id + 1, last + 1)))
     if len(run.ids) == known and run.ids[0] > after_id:
         # The one more is missing: there is nothing below, or it was left out. A whole page of nothing tells.
         await before_page()
         below, requests = await source.page_before(run.ids[0], above=above), 2
         if below is not None and not below.ids:
-            proven = _shown(Coverage.of((above + 1, last + 1)), page)
+            proven = _shown(Coverage.of_spans((above + 1, last + 1)), page)
     posts = {post.message_id: post for post in (*run.posts, *page.posts) if post.message_id > after_id}
     reading = replace(
         read.reading,
@@ -138,7 +138,7 @@ async def _recounted(
 
 def _shown(ids: Coverage, page: Page) -> Coverage:
     """Without those of which the account is shown nothing, whatever is there: these are not empty, but hidden."""
-    return ids.subtract(Coverage.of((1, page.hidden.up_to + 1))) if page.hidden else ids
+    return ids.subtract(Coverage.of_spans((1, page.hidden.up_to + 1))) if page.hidden else ids
 
 
 def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
@@ -146,7 +146,7 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
     begin = 0 if page.alone else after_id
     proven = page_proves(begin, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=newest_id)
     if page.complete:
-        proven = Coverage.of((after_id + 1, ids[-1] + 1))
+        proven = Coverage.of_spans((after_id + 1, ids[-1] + 1))
     last = proven.ranges[-1][1] - 1 if not proven.is_empty else after_id
     reading = Reading(
         channel_id=channel_id,
@@ -157,7 +157,7 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
         cursor_id=last,
         reached_end=page.reached_end,
         asked_at=asked_at,
-        looked_at=_shown(Coverage.of((after_id + 1, last + 1)).subtract(Coverage.of_ids(page.unreadable)), page),
+        looked_at=_shown(Coverage.of_spans((after_id + 1, last + 1)).subtract(Coverage.of_ids(page.unreadable)), page),
         hidden=page.hidden,
         protected=page.name is not None and page.name.protected,
     )

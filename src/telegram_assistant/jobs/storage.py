@@ -66,7 +66,7 @@ async def count_all(storage: Storage, usage: StorageUsage, clock: Callable[[], d
     for tenant_id, name in await storage.tenants():
         at = clock()  # before it begins: what comes meanwhile counts as newer
         try:
-            await storage.record(tenant_id, await usage.of(tenant_id), at)
+            await storage.record(tenant_id, await usage.of_tenant(tenant_id), at)
         except DBAPIError:
             log.warning("storage_not_counted", tenant=name, exc_info=True)
             failed.append(name)

@@ -30,7 +30,7 @@ class Counts:
     total: int = 0
     documents: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, wanted: Wanted) -> float:
+    def having(self, wanted: Wanted) -> float:
         """At most so many documents fit."""
         common = self.documents.get
         options = [min(sum(common(one, 0) for one in lemmas) for lemmas in words) for words in wanted.lemmas]
@@ -38,13 +38,13 @@ class Counts:
 
     def of_all(self, several: Sequence[Wanted]) -> float:
         """About how many documents have all of them."""
-        each = [self.of(wanted) for wanted in several]
+        each = [self.having(wanted) for wanted in several]
         by_chance = math.prod(TOGETHER * one / max(1, self.total) for one in each) * self.total / TOGETHER
         return min(by_chance, *each) if each else float(self.total)
 
     def worth(self, wanted: Wanted) -> float:
         """What a word tells: nothing if every document has it."""
-        found = self.of(wanted)
+        found = self.having(wanted)
         return math.log(1 + (max(0.0, self.total - found) + 0.5) / (found + 0.5))
 
 
@@ -106,7 +106,7 @@ def make_plan(query: Query, lexicon: Lexicon, counts: Counts, channels: Sequence
     clauses = [(clause, wanted) for clause, wanted in read if wanted.words or wanted.forms]
     required = [wanted for clause, wanted in clauses if clause.required]
     kept = _telling(clauses, counts)
-    loose = sorted((wanted for clause, wanted in kept if not clause.required), key=counts.of)
+    loose = sorted((wanted for clause, wanted in kept if not clause.required), key=counts.having)
     unwanted = [lexicon.wanted(Clause((term,))) for term in query.unwanted]
     filters = [(keys, sum(counts.documents.get(key, 0) for key in keys)) for keys in _filter_keys(query.only)]
     rare = [(keys, found) for keys, found in filters if found <= SELECTIVE * counts.total]
@@ -131,8 +131,8 @@ def _telling(clauses: list[tuple[Clause, Wanted]], counts: Counts) -> list[tuple
     """Without what says nothing, and without what nearly all documents say, as long as something is left."""
     full = [pair for pair in clauses if pair[0].required or not pair[1].empty] or clauses
     limit = max(float(MOST_CANDIDATES), COMMON * counts.total)
-    telling = [pair for pair in full if pair[0].required or counts.of(pair[1]) <= limit]
-    return telling if any(counts.of(wanted) for _, wanted in telling) else full
+    telling = [pair for pair in full if pair[0].required or counts.having(pair[1]) <= limit]
+    return telling if any(counts.having(wanted) for _, wanted in telling) else full
 
 
 def _ways(loose: Sequence[Wanted], counts: Counts) -> Iterator[tuple[Either, ...]]:
@@ -140,8 +140,8 @@ def _ways(loose: Sequence[Wanted], counts: Counts) -> Iterator[tuple[Either, ...
     yield tuple(_either(wanted) for wanted in loose)
     room = float(MOST_CANDIDATES)
     common = list(loose)
-    while len(loose) > 1 and common and counts.of(common[0]) <= room:
-        room -= counts.of(common[0])
+    while len(loose) > 1 and common and counts.having(common[0]) <= room:
+        room -= counts.having(common[0])
         yield (_either(common.pop(0)),)
     pairs = sorted(combinations(common, 2), key=counts.of_all)
     for pair in pairs[:MOST_PAIRS] if len(loose) > 2 else ():

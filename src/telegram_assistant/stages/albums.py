@@ -193,7 +193,7 @@ class AlbumSummaries:
 
     async def make(self, album: AlbumParsed) -> Summary:
         """Raises Skip when no item is left."""
-        posts = await self._stored_posts.of(album.post_ids)
+        posts = await self._stored_posts.read(album.post_ids)
         items = [posts[id_] for id_ in album.post_ids if id_ in posts and not posts[id_].deleted]
         if not items:
             raise Skip("every item of the album is gone")
@@ -212,8 +212,8 @@ class AlbumSummaries:
 
     async def looked_at(self, post_ids: Sequence[UUID]) -> dict[UUID, int]:
         """Items that vision is done with, as they are now, and how many of their pictures it has seen."""
-        found = await self._enrichments.of(VISION, post_ids)
-        posts = await self._stored_posts.of(list(found))
+        found = await self._enrichments.of_posts(VISION, post_ids)
+        posts = await self._stored_posts.read(list(found))
         return {
             post_id: sum(bool(picture["seen"]) for picture in found[post_id].data["pictures"])
             for post_id, post in posts.items()
@@ -222,7 +222,7 @@ class AlbumSummaries:
 
     async def keep(self, event: AlbumAssembled) -> None:
         """With the post that stands for the album, for its page and its entry in the indexes."""
-        post = (await self._stored_posts.of([event.post_id])).get(event.post_id)
+        post = (await self._stored_posts.read([event.post_id])).get(event.post_id)
         if post is None:
             return
         data = {

@@ -80,7 +80,7 @@ async def trigger_crawls(
 ) -> list[Outcome]:
     """Words that vision added change no link: such a post goes straight on."""
     linked = [event for event in events if event.urls and event.trigger is not Trigger.VISION_RETAG]
-    posts = await stored_posts.of([event.post_id for event in linked]) if linked else {}
+    posts = await stored_posts.read([event.post_id for event in linked]) if linked else {}
     channels = {event.channel_id for event in linked}
     liked = await interests.of_channels(channels) if interests is not None and channels else {}
     outcomes: list[Outcome] = []

@@ -150,14 +150,14 @@ class EntryReader:
         """They may come here before they are stored, and who reads the post next must not find it without them."""
         await save_tags(events, enrichments=self._enrichments)
 
-    async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, Entry]:
-        posts = await self._stored_posts.of(post_ids)
-        rows = await self._enrichments.of(TAGS, post_ids)
+    async def read(self, post_ids: Sequence[UUID]) -> dict[UUID, Entry]:
+        posts = await self._stored_posts.read(post_ids)
+        rows = await self._enrichments.of_posts(TAGS, post_ids)
         tags = {
             id_: row.data for id_, row in rows.items() if id_ in posts and row.content_hash == posts[id_].content_hash
         }
-        albums = await self._enrichments.of(ALBUM, post_ids)
-        pages = await self._pages.of(post_ids)
+        albums = await self._enrichments.of_posts(ALBUM, post_ids)
+        pages = await self._pages.of_posts(post_ids)
         pictures = await self._pictures.of_posts(list(posts.values()))
         return {
             id_: Entry(
@@ -171,7 +171,7 @@ class EntryReader:
         }
 
     async def pictures(self, post_ids: Sequence[UUID]) -> dict[UUID, list[tuple[str, Seen]]]:
-        return await self._pictures.of_posts(list((await self._stored_posts.of(post_ids)).values()))
+        return await self._pictures.of_posts(list((await self._stored_posts.read(post_ids)).values()))
 
 
 class TextIndex:
@@ -197,7 +197,7 @@ class TextIndex:
         left = list(dict.fromkeys(post_ids))
         while left:
             known = await self._documents.known(left)
-            entries = await reader.of(left)
+            entries = await reader.read(left)
             found |= set(entries)
             digests = {id_: digest for id_, (digest, _) in known.items()}
             sources = [source_of(entry) for entry in entries.values()]
@@ -283,7 +283,7 @@ class SearchUpkeep:
         done = 0
         before: list[UUID] = []
         while (missing := await self.documents.missing(limit=BATCH)) and missing != before:
-            await self.texts.put((await self.entries.of(missing)).values())
+            await self.texts.put((await self.entries.read(missing)).values())
             done += len(missing)
             before = missing  # the same again: nothing can be made of them now
             if task is not None:

@@ -71,7 +71,7 @@ class Indexes:
     async def restore(self, post_ids: Sequence[UUID], *, outdated: bool = True) -> int:
         """Put in what should be in the indexes and is not; how many posts. `outdated`: what is of another text, too,
         which it may well be while the event that tells of the new one is on its way."""
-        entries = {id_: entry for id_, entry in (await self.entries.of(post_ids)).items() if not entry.deleted}
+        entries = {id_: entry for id_, entry in (await self.entries.read(post_ids)).items() if not entry.deleted}
         missing: dict[UUID, Entry] = {}
         by_tenant = sorted(entries.values(), key=attrgetter("tenant_id"))
         for tenant_id, some in groupby(by_tenant, key=attrgetter("tenant_id")):
@@ -89,7 +89,7 @@ class Indexes:
 
     async def put_vectors(self, post_ids: Sequence[UUID]) -> None:
         """Only the vectors: of another model."""
-        entries = await self.entries.of(post_ids)
+        entries = await self.entries.read(post_ids)
         await self._write({id_: entry for id_, entry in entries.items() if not entry.deleted}, self._put_all_vectors)
 
     async def _write(self, entries: Mapping[UUID, Entry], put: Callable[[Collection[Entry]], Awaitable[None]]) -> None:
@@ -99,7 +99,7 @@ class Indexes:
         while entries:
             await self._out([entry for entry in entries.values() if entry.deleted])
             await put([entry for entry in entries.values() if not entry.deleted])
-            now = await self.entries.of(list(entries))
+            now = await self.entries.read(list(entries))
             await self._out([entry for id_, entry in entries.items() if id_ not in now])
             entries = {id_: entry for id_, entry in now.items() if entry != entries[id_]}
 
@@ -169,13 +169,13 @@ async def index_albums(events: Sequence[AlbumAssembled], *, indexes: Indexes) ->
 
 async def unindex_posts(events: Sequence[PostDeleted], *, indexes: Indexes) -> list[Outcome]:
     """A post that came back meanwhile stays; it is put in anew where another process was quicker than our removal."""
-    entries = await indexes.entries.of([event.post_id for event in events])
+    entries = await indexes.entries.read([event.post_id for event in events])
     await indexes.put({id_: entry for id_, entry in entries.items() if entry.deleted})
     gone = [event for event in events if event.post_id not in entries]
     for event in gone:
         await indexes.remove(event.tenant_id, [event.post_id])
     if gone:
-        await indexes.put(await indexes.entries.of([event.post_id for event in gone]))
+        await indexes.put(await indexes.entries.read([event.post_id for event in gone]))
     return [_removed(entries.get(event.post_id)) for event in events]
 
 
@@ -190,7 +190,7 @@ async def _index(
 ) -> list[Outcome]:
     if not events:
         return []
-    entries = await indexes.entries.of([event.post_id for event in events])
+    entries = await indexes.entries.read([event.post_id for event in events])
     current = {event.post_id for event in events if not _is_stale(event, entries.get(event.post_id))}
     refused = await _put_by_payers({id_: entries[id_] for id_ in current if id_ in entries}, indexes)
     return [refused.get(event.post_id) or _outcome(event, entries.get(event.post_id), indexes) for event in events]

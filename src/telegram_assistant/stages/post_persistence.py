@@ -59,7 +59,7 @@ def _post(event: PostParsed) -> Post:
             reply_to=ReplyTo(message_id=event.reply_to_message_id) if event.reply_to_message_id else None,
             author=clean_text(event.author) if event.author else None,
             edited_at=event.edited_at,
-            counters=Counters.of(
+            counters=Counters.counted(
                 views=event.views, forwards=event.forwards, replies=event.replies, reactions=event.reactions
             ),
         )

@@ -45,7 +45,7 @@ class Reindexing:
         done = 0
         after: UUID | None = None
         while batch := await self.stored_posts.ids_after(tenant_id, after, limit=BATCH):
-            await self.indexes.put(await self.indexes.entries.of(batch))
+            await self.indexes.put(await self.indexes.entries.read(batch))
             after = batch[-1]
             done += len(batch)
             told(len(batch))
@@ -63,7 +63,7 @@ class Reindexing:
         if current is None:
             return
         async for ids in self.indexes.vectors.ids(tenant_id, current):
-            known = await self.stored_posts.of(ids)
+            known = await self.stored_posts.read(ids)
             strays = [id_ for id_ in ids if id_ not in known or known[id_].deleted]
             if strays:
                 await self.indexes.remove(tenant_id, strays)

@@ -61,7 +61,7 @@ async def retag_posts(
     events: Sequence[PostVisionAnalyzed | PostRetag], *, tagging: Tagging, stored_posts: StoredPosts, pictures: Pictures
 ) -> list[Outcome]:
     """Where vision read something that the tags do not know of, or on request."""
-    posts = await stored_posts.of([event.post_id for event in events])
+    posts = await stored_posts.read([event.post_id for event in events])
     seen = await pictures.of_posts(list(posts.values()))
     payers = await tagging.budgets.watchers({post.channel_id for post in posts.values()})
 
@@ -91,7 +91,7 @@ async def ask_retag(
     publisher: Publisher, stored_posts: StoredPosts, post_ids: Sequence[UUID], clock: Callable[[], datetime]
 ) -> list[UUID]:
     """Have stored posts tagged again, as they are now; which of them are there."""
-    posts = [post for post in (await stored_posts.of(post_ids)).values() if not post.deleted]
+    posts = [post for post in (await stored_posts.read(post_ids)).values() if not post.deleted]
     now = clock()
     events = [
         PostRetag(

@@ -75,10 +75,10 @@ class Vision:
         return decision
 
     async def _is_seen(self, sha256: str, decision: Decision) -> bool:
-        return bool(await self.pictures.of([sha256], self._describer(decision).identity))
+        return bool(await self.pictures.by_hash([sha256], self._describer(decision).identity))
 
     async def _measured(self, picture: Picture) -> Seen:
-        known = await self.pictures.of([picture.sha256], self.local.identity)
+        known = await self.pictures.by_hash([picture.sha256], self.local.identity)
         return known.get(picture.sha256) or await self.local.describe(picture)
 
     async def _see(self, picture: Picture, decision: Decision, local: Seen | None) -> None:
@@ -124,7 +124,7 @@ async def analyse_posts(
 ) -> list[Outcome]:
     """Told by the post itself and by each of its files; the last one finds nothing left to wait for."""
     with_files = [event.post_id for event in events if not isinstance(event, PostParsed) or event.has_media]
-    posts = await stored_posts.of(with_files) if with_files else {}
+    posts = await stored_posts.read(with_files) if with_files else {}
     payers = await vision.budgets.watchers({post.channel_id for post in posts.values()})
 
     async def one(event: PostParsed | MediaSettled) -> Done:

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from telegram_assistant import __version__, names
 from telegram_assistant.ai.providers import Models, Provider, build_models
 from telegram_assistant.ai.spend import ModelBudget
@@ -66,32 +68,18 @@ STAGE = Rule(within=200.0, what="has finished nothing", remedy="mend what the er
 MODELS_AWAY = "posts wait for it and go on by themselves; look at that server, or at the AI_… settings"
 
 
-@dataclass(frozen=True)
 class Stores:
     """The tables of the pipeline."""
 
-    stored_posts: StoredPosts
-    enrichments: Enrichments
-    pages: Pages
-    pictures: Pictures
-    budgets: Budgets
-    steps: Steps
-    letters: DeadLetters
-    documents: SearchDocuments
-
-    @classmethod
-    def of(cls, runtime: Runtime) -> Stores:
-        database = runtime.database
-        return cls(
-            StoredPosts(database),
-            Enrichments(database),
-            Pages(database),
-            Pictures(database),
-            Budgets(database),
-            Steps(database),
-            DeadLetters(database),
-            SearchDocuments(database),
-        )
+    def __init__(self, database: AsyncEngine) -> None:
+        self.stored_posts = StoredPosts(database)
+        self.enrichments = Enrichments(database)
+        self.pages = Pages(database)
+        self.pictures = Pictures(database)
+        self.budgets = Budgets(database)
+        self.steps = Steps(database)
+        self.letters = DeadLetters(database)
+        self.documents = SearchDocuments(database)
 
 
 @dataclass(frozen=True)
@@ -104,7 +92,7 @@ class Pipeline:
 
 async def start_worker(runtime: Runtime) -> Pipeline:
     """Build and start every stage."""
-    stores = Stores.of(runtime)
+    stores = Stores(runtime.database)
     local = LocalVision(find_trained_data(runtime.settings.tessdata_prefix), nsfw=runtime.settings.vision_nsfw_enabled)
     runtime.stack.push_async_callback(local.close)
     budget = model_budget(runtime.settings, runtime.database, runtime.clock)

@@ -51,7 +51,7 @@ async def test_n22_hidden_history_is_hidden_and_not_empty_and_is_read_by_who_see
 
     await store.until(all_that_is_shown, "what is shown is known", 120)
     ledger = await store.ledger(club)
-    assert ledger.coverage.intersection(type(ledger.coverage).of((1, border + 1))).is_empty
+    assert ledger.coverage.intersection(type(ledger.coverage).of_spans((1, border + 1))).is_empty
     assert (ledger.hidden_up_to, ledger.hidden, ledger.not_requested) == (border, border, 0)
     assert ledger.captured + ledger.empty + ledger.hidden == ledger.newest_id == club.newest_id
 

@@ -28,7 +28,7 @@ def seconds_at_pace(requests: dict[str, int]) -> float:
     """How long one account needs for so many requests of each method, one method after the other."""
     total = 0.0
     for method, count in requests.items():
-        pace, now = Pace.of(method), 0.0
+        pace, now = Pace.for_method(method), 0.0
         for _ in range(count):
             now = pace.next_allowed(now)
             pace = pace.asked(now)

@@ -109,7 +109,7 @@ class Newsroom:
             "author": "Редакция",
         }
         for words, views in ((FIRST, 10), (SECOND, 2500), (LAST, 12_000)):
-            counters = Counters.of(views=views, forwards=views // 100, replies=3, reactions={"👍": views // 50})
+            counters = Counters.counted(views=views, forwards=views // 100, replies=3, reactions={"👍": views // 50})
             last = self.post(2, words, entities=entities(words), counters=counters, **common)
             await self.save(last)
         await self._findings(last)

@@ -87,7 +87,7 @@ async def test_a_replay_goes_to_the_stage_that_failed_and_finishes(
     await run_tagging(desk, ill=False)
     assert [event.post_id for event in await desk.told(POSTS_TAGGED)] == [post(1).id]
     assert [letter.id for letter in await desk.letters.find()] == [letters["nonsense"]]
-    assert [(step.stage, step.outcome) for step in await desk.steps.of(post(1).id)] == [(TAGGING, "done")]
+    assert [(step.stage, step.outcome) for step in await desk.steps.of_post(post(1).id)] == [(TAGGING, "done")]
     assert await RetryQueue(desk.redis, TAGGING).size() == 0
 
 
@@ -97,7 +97,7 @@ async def test_a_replay_that_fails_again_is_the_same_letter_again(
     assert "1 replayed." in (await tga("dead-letters", "replay", str(letters["post"]))).out
     await run_tagging(desk, ill=True)
     assert {letter.id for letter in await desk.letters.find()} == set(letters.values())
-    assert [(step.stage, step.outcome) for step in await desk.steps.of(post(1).id)] == [(TAGGING, "dead")]
+    assert [(step.stage, step.outcome) for step in await desk.steps.of_post(post(1).id)] == [(TAGGING, "dead")]
 
 
 async def test_all_can_be_replayed_and_what_is_no_event_can_only_be_dropped(

@@ -32,7 +32,7 @@ async def filled(desk: Desk) -> Desk:
     await desk.save(*posts)
     entries = EntryReader(desk.stored_posts, desk.enrichments, desk.pages, desk.pictures)
     lexicon = Lexicon(Inflection())
-    found = await entries.of([one.id for one in posts])
+    found = await entries.read([one.id for one in posts])
     await SearchDocuments(desk.database).put([make_document(source_of(entry), lexicon) for entry in found.values()])
     return desk
 

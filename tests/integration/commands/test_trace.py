@@ -72,7 +72,7 @@ async def test_each_step_is_shown_in_its_order(tga: Tga, traced: Desk) -> None:
     assert len({step["trace_id"] for step in steps[1:4]}) == 1, "one trace from parse to index"
     assert "leads into Telegram" in steps[3]["note"]
     assert f"{POSTED:%Y-%m-%d}" in steps[0]["note"]
-    assert await traced.steps.of(ONE.id) != []
+    assert await traced.steps.of_post(ONE.id) != []
 
 
 async def test_a_person_reads_it_as_a_table(tga: Tga, traced: Desk) -> None:
@@ -86,7 +86,7 @@ async def test_a_person_reads_it_as_a_table(tga: Tga, traced: Desk) -> None:
 
 
 async def test_a_post_has_many_names(tga: Tga, traced: Desk) -> None:
-    steps = 1 + len(await traced.steps.of(ONE.id))
+    steps = 1 + len(await traced.steps.of_post(ONE.id))
     names = ["news/1", "@News/1", "https://t.me/news/1/", "https://t.me/s/news/1", f"t.me/c/{CHANNEL}/1/"]
     for reference in [*names, f"{CHANNEL}/1", str(ONE.id)]:
         printed = await tga("trace", reference, "--json")
@@ -102,7 +102,7 @@ async def test_a_post_before_any_step(tga: Tga, desk: Desk) -> None:
 
 
 async def test_mistakes_are_explained(tga: Tga, traced: Desk) -> None:
-    assert await traced.steps.of(uuid4()) == []
+    assert await traced.steps.of_post(uuid4()) == []
     for reference, words in (
         ("https://t.me/news/99", "no post https://t.me/news/99 is stored"),
         (str(uuid4()), "is stored"),

@@ -70,7 +70,7 @@ class Desk:
         while reached < newest:
             page = await self.source.channel(Peer(1001, 11)).page_after(reached)
             last = page.posts[-1].message_id
-            proven = Coverage.of((reached + 1, last + 1))
+            proven = Coverage.of_spans((reached + 1, last + 1))
             await self.saver.save(Reading(channel_id=1001, posts=page.posts, proven=proven, newest_id=last))
             reached = last
 

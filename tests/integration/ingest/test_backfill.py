@@ -114,7 +114,7 @@ def jobs(status: str) -> float:
 
 
 async def test_spec_3_6_what_the_ledger_calls_unknown_is_read_and_counted(desk: Desk) -> None:
-    await desk.known(Coverage.of((100, 120), (300, 401)))
+    await desk.known(Coverage.of_spans((100, 120), (300, 401)))
     before = {status: jobs(status) for status in ("enqueued", "completed", "failed")}
     assert await desk.backfill.step() == 1
     ledger = await desk.ledger()
@@ -127,7 +127,7 @@ async def test_spec_3_6_what_the_ledger_calls_unknown_is_read_and_counted(desk: 
 
 
 async def test_spec_3_6_the_lock_is_ours_for_an_hour_and_given_back(desk: Desk) -> None:
-    await desk.known(Coverage.of((10, 401)))
+    await desk.known(Coverage.of_spans((10, 401)))
     seen: list[tuple[Any, int]] = []
 
     async def look() -> None:
@@ -142,7 +142,7 @@ async def test_spec_3_6_the_lock_is_ours_for_an_hour_and_given_back(desk: Desk) 
 
 
 async def test_spec_3_6_while_another_process_backfills_we_do_not(desk: Desk) -> None:
-    await desk.known(Coverage.of((10, 401)))
+    await desk.known(Coverage.of_spans((10, 401)))
     await desk.redis.set(backfill_lock(NEWS), "two")
     await desk.redis.set(ingest_alive("two"), "1")
     assert await desk.backfill.step() == 0
@@ -152,7 +152,7 @@ async def test_spec_3_6_while_another_process_backfills_we_do_not(desk: Desk) ->
 
 
 async def test_spec_3_5_a_backfill_moves_the_low_watermark(desk: Desk) -> None:
-    await desk.known(Coverage.of((100, 401)), requested_from=90)
+    await desk.known(Coverage.of_spans((100, 401)), requested_from=90)
     await desk.backfill.step()
     kept = await desk.redis.get(low_watermark(NEWS))
     assert datetime.fromisoformat(str(kept)) == desk.news.messages[91].date, "90 was deleted"
@@ -166,7 +166,7 @@ async def test_spec_3_5_a_backfill_moves_the_low_watermark(desk: Desk) -> None:
 
 async def test_many_small_holes_cost_a_request_together(desk: Desk) -> None:
     holes = Coverage.of_ids(range(3, 400, 4))
-    await desk.known(Coverage.of((1, 401)).subtract(holes))
+    await desk.known(Coverage.of_spans((1, 401)).subtract(holes))
     assert await desk.backfill.step() == 1
     assert (await desk.ledger()).unknown == 0
     assert await desk.stored() == {number for number in desk.news.messages if number in holes}
@@ -183,7 +183,7 @@ async def test_what_a_page_leaves_out_is_a_hole_until_its_ids_were_asked_for(des
 
 
 async def test_a_hole_that_stays_is_not_called_filled(desk: Desk) -> None:
-    await desk.known(Coverage.of((10, 401)))
+    await desk.known(Coverage.of_spans((10, 401)))
     failed = jobs("failed")
     desk.sim.faults.add(Fault("error", "channels.getMessages", code=400, message="CHANNEL_PRIVATE"))
     assert await desk.backfill.step() == 0
@@ -194,7 +194,7 @@ async def test_a_hole_that_stays_is_not_called_filled(desk: Desk) -> None:
 
 
 async def test_a_channel_that_is_removed_meanwhile_is_not_read_on(desk: Desk) -> None:
-    await desk.known(Coverage.of((300, 401)))
+    await desk.known(Coverage.of_spans((300, 401)))
 
     async def remove() -> None:
         await desk.channels.set_status(NEWS, "removed")

@@ -79,7 +79,7 @@ class Desk:
         """As a live update does it."""
         newest = POSTS + 1
         post = Post(channel_id=NEWS, message_id=newest, posted_at=NOW, text="The newest")
-        proven = Coverage.of((newest, newest + 1))
+        proven = Coverage.of_spans((newest, newest + 1))
         await self.saver.save(Reading(channel_id=NEWS, posts=[post], proven=proven, newest_id=newest, cursor_id=newest))
 
     async def waiting(self) -> int:

@@ -60,7 +60,7 @@ async def test_n33_a_save_that_a_deadlock_ended_is_made_again(database: AsyncEng
 
     def reading(words: str) -> Reading:
         post = Post(channel_id=7, message_id=1, posted_at=NOW, text=words)
-        return Reading(channel_id=7, posts=(post,), proven=Coverage.of((1, 2)), newest_id=1)
+        return Reading(channel_id=7, posts=(post,), proven=Coverage.of_spans((1, 2)), newest_id=1)
 
     await saver.save(reading("first"))
     async with database.connect() as other:

@@ -117,7 +117,9 @@ async def desk(database: AsyncEngine, redis: Redis) -> AsyncIterator[Desk]:
             parser = ChannelParser(channels, saver, redis, stats, clock=lambda: datetime.now(UTC))
             page = await source.channel(Peer(NEWS, 11)).page_after(0)
             await saver.save(
-                Reading(channel_id=NEWS, posts=page.posts, proven=Coverage.of((1, 31)), newest_id=30, cursor_id=30)
+                Reading(
+                    channel_id=NEWS, posts=page.posts, proven=Coverage.of_spans((1, 31)), newest_id=30, cursor_id=30
+                )
             )
             yield Desk(world, news, sim, source, channels, saver, parser, database)
     assert sim.unhandled == []
@@ -195,7 +197,7 @@ async def test_what_a_page_leaves_out_is_asked_for_before_it_is_called_deleted(a
 async def test_a_page_never_deletes_by_itself(desk: Desk) -> None:
     """It says what is absent; who read it asks again."""
     posts = [Post(channel_id=NEWS, message_id=1, posted_at=datetime.now(UTC))]
-    span = Coverage.of((1, 4))
+    span = Coverage.of_spans((1, 4))
     reading = Reading(channel_id=NEWS, posts=posts, proven=Coverage.of_ids([1]), looked_at=span)
     saved = await desk.saver.save(reading)
     assert (saved.deleted, saved.absent) == ([], [2, 3])

@@ -70,7 +70,7 @@ def post(message_id: int, words: str = "", **fields: Any) -> Post:
 
 def reading(*posts: Post, upto: int | None = None, after: int = 0) -> Reading:
     last = max([p.message_id for p in posts] + ([upto] if upto else []))
-    return Reading(channel_id=CHANNEL, posts=posts, proven=Coverage.of((after + 1, last + 1)), cursor_id=last)
+    return Reading(channel_id=CHANNEL, posts=posts, proven=Coverage.of_spans((after + 1, last + 1)), cursor_id=last)
 
 
 async def rows(database: AsyncEngine, statement: str) -> list[Any]:
@@ -121,7 +121,7 @@ async def test_counters_are_a_series_and_never_an_edit(
     saver = make_saver()
     for views in (10, 25, 25, 40):
         clock.now += timedelta(minutes=5)
-        await saver.save(reading(post(1, counters=Counters.of(views=views, reactions={"🔥": views // 10}))))
+        await saver.save(reading(post(1, counters=Counters.counted(views=views, reactions={"🔥": views // 10}))))
     series = await rows(database, "SELECT views FROM post_counters ORDER BY at")
     assert [row.views for row in series] == [10, 25]
     assert [tuple(r) for r in await rows(database, "SELECT views, version FROM posts")] == [(40, 1)]

@@ -37,7 +37,7 @@ async def large(database: AsyncEngine) -> AsyncEngine:
     async with database.begin() as connection:
         await connection.execute(text("INSERT INTO channels (id, title, requested_from) VALUES (7, 'Seven', 1)"))
         await connection.execute(text(FILL), {"at": START, "last": POSTS})
-    everything = Coverage.of((1, POSTS + 1))
+    everything = Coverage.of_spans((1, POSTS + 1))
     first = Reading(channel_id=CHANNEL, posts=[post(1), post(POSTS)], proven=everything, newest_id=POSTS)
     await _saver(database).save(first)
     async with database.begin() as connection:

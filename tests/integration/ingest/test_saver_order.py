@@ -63,7 +63,7 @@ def post(number: int, words: str, edited: int | None = None, group: int | None =
 
 
 def page(*posts: Post, asked_at: datetime | None = None, last: int = 3) -> Reading:
-    proven = Coverage.of((1, last + 1))
+    proven = Coverage.of_spans((1, last + 1))
     return Reading(channel_id=CHANNEL, posts=posts, proven=proven, newest_id=last, asked_at=asked_at)
 
 
@@ -168,7 +168,9 @@ async def test_an_album_that_a_page_cuts_is_not_told_before_the_next(
 ) -> None:
     saver = make_saver()
     items = [post(number, f"item {number}", group=55) for number in (1, 2, 3, 4)]
-    first = Reading(channel_id=CHANNEL, posts=items[:2], proven=Coverage.of((1, 3)), newest_id=2, reached_end=False)
+    first = Reading(
+        channel_id=CHANNEL, posts=items[:2], proven=Coverage.of_spans((1, 3)), newest_id=2, reached_end=False
+    )
     await saver.save(first)
     assert await told(database, redis, saver, ALBUMS_PARSED) == []
     await saver.save(page(*items, last=4))
@@ -205,7 +207,7 @@ async def test_many_small_batches_are_published_together_in_their_order(
     saver = make_saver()
     for number in range(1, 31):
         one = [post(number, f"post {number}")]
-        proven = Coverage.of((number, number + 1))
+        proven = Coverage.of_spans((number, number + 1))
         await saver.save(Reading(channel_id=CHANNEL, posts=one, proven=proven, newest_id=number, reached_end=False))
     relay = Relay(database, Publisher(redis), saver.committed)
     assert await relay.step() == 30

@@ -108,7 +108,7 @@ class Desk:
         while not end:
             page = await self.source.channel(Peer(where.id, where.access_hash)).page_after(after)
             last = page.posts[-1].message_id if page.posts else after
-            proven = Coverage.of((after + 1, last + 1)) if page.posts else Coverage.of()
+            proven = Coverage.of_spans((after + 1, last + 1)) if page.posts else Coverage.of_spans()
             await saver.save(Reading(channel_id=where.id, posts=page.posts, proven=proven, cursor_id=last))
             after, end = last, page.reached_end
 

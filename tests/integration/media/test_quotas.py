@@ -145,7 +145,7 @@ async def test_old_files_that_nobody_opens_are_given_up_and_come_back(desk: Desk
     assert "0 files given up" in await work(NOW)
     [listed] = await evictions.of_tenant(SYSTEM, limit=10)
     assert (listed.sha256, listed.size, listed.status) == (unused.sha256, unused.size, "evicted")
-    media = {one.kind: one for one in await StorageUsage(desk.database).of(SYSTEM)}["media"]
+    media = {one.kind: one for one in await StorageUsage(desk.database).of_tenant(SYSTEM)}["media"]
     assert media.count == 3
     assert (await desk.queue.usage()).evicted == 1
 

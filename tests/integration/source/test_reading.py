@@ -98,7 +98,7 @@ async def test_all_that_a_post_can_hold(world: World, news: model.Channel, sourc
     assert rich.links == (Link("https://hidden.org", "here", hidden=True), Link("https://x.org", "https://x.org"))
     assert rich.forward == Forward(channel_id=300, message_id=9, author="Bob", posted_at=START)
     assert (rich.reply_to, rich.author, rich.pinned, rich.grouped_id) == (ReplyTo(message_id=1), "Ann", True, 55)
-    assert rich.counters == Counters.of(views=10, forwards=3, replies=2, reactions={"👍": 5, "🔥": 1})
+    assert rich.counters == Counters.counted(views=10, forwards=3, replies=2, reactions={"👍": 5, "🔥": 1})
     (photo,) = rich.media
     assert (photo.kind, photo.width, photo.height, photo.size) == (MediaKind.PHOTO, 900, 600, picture(2).size)
     assert poll.poll == Poll(question="Yes?", answers=("yes", "no"))

@@ -173,7 +173,7 @@ class Desk:
 
     async def save(self, *posts: Post, upto: int | None = None) -> Saved:
         """With `upto` the reading proves every id to there: what is not among the posts is gone."""
-        proven = Coverage.of((1, upto + 1)) if upto else Coverage.of_ids([one.message_id for one in posts])
+        proven = Coverage.of_spans((1, upto + 1)) if upto else Coverage.of_ids([one.message_id for one in posts])
         return await self.saver.save(Reading(channel_id=posts[0].channel_id, posts=posts, proven=proven))
 
     async def delete(self, one: Post) -> Saved:

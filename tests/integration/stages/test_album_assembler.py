@@ -220,4 +220,4 @@ async def test_what_is_no_album_or_nowhere_any_more_is_passed_over(album: Album)
     (outcome,) = await album.hear([album.whole])
     assert isinstance(outcome, Skip)
     assert str(outcome) == "every item of the album is gone"
-    assert await desk.enrichments.of(ALBUM, [one.id for one in ITEMS]) == {}
+    assert await desk.enrichments.of_posts(ALBUM, [one.id for one in ITEMS]) == {}

@@ -88,7 +88,7 @@ class Line:
         return await self.enrich([event for event in triggered if isinstance(event, PostCrawl)], **fields)
 
     async def pages_of(self, one: Post) -> list[str]:
-        return [page.url for page in (await self.desk.pages.of([one.id])).get(one.id, [])]
+        return [page.url for page in (await self.desk.pages.of_posts([one.id])).get(one.id, [])]
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def test_lesson_23_a_link_of_the_message_is_followed_and_only_text_is_kept
     assert enriched.pages == (site.url("/news/1"),)
     assert isinstance(outcome, Done)
     assert (outcome.again, outcome.note) == (None, f"{site.url('/news/1')}: read")
-    (page,) = (await line.desk.pages.of([one.id]))[one.id]
+    (page,) = (await line.desk.pages.of_posts([one.id]))[one.id]
     assert FOOTBALL[:50] in page.text
     (row,) = await line.desk.rows("SELECT to_jsonb(w)::text AS everything FROM web_pages w")
     for markup in ("<p", "<script", "<article", "onerror", "color: red", "alert("):

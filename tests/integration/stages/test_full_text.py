@@ -148,8 +148,8 @@ async def test_who_was_overtaken_takes_nothing_back(library: Library) -> None:
     class Overtaken(EntryReader):
         looks = 0
 
-        async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, Entry]:
-            found = await super().of(post_ids)
+        async def read(self, post_ids: Sequence[UUID]) -> dict[UUID, Entry]:
+            found = await super().read(post_ids)
             self.looks += 1
             if self.looks == 1:
                 await index_posts([library.event(one)], indexes=library.indexes)

@@ -35,7 +35,7 @@ async def indexed(desk: Desk, indexes: Indexes, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(index_upkeep, "EVERY", timedelta())
     await desk.save(*POSTS)
     await kept(desk, indexes).look()
-    await indexes.put(await indexes.entries.of([one.id for one in POSTS]))
+    await indexes.put(await indexes.entries.read([one.id for one in POSTS]))
     for one in POSTS:
         step = Step(
             post_id=one.id,
@@ -112,7 +112,7 @@ async def test_n14_indexes_deleted_while_it_was_stopped_are_rebuilt(indexed: Des
 async def test_n14_an_exchanged_index_loses_what_does_not_belong_there(indexed: Desk, elsewhere: Indexes) -> None:
     """An older copy: it has a mark of its own, a deleted post and an older text."""
     await indexed.change("UPDATE posts SET text = :words WHERE message_id = 1", words=FOOTBALL)
-    await elsewhere.put(await elsewhere.entries.of([POSTS[0].id, POSTS[1].id]))
+    await elsewhere.put(await elsewhere.entries.read([POSTS[0].id, POSTS[1].id]))
     await elsewhere.vectors.set_mark(SYSTEM, "of another time")
     await indexed.change("UPDATE posts SET text = :words WHERE message_id = 1", words=POSTS[0].text)
     await indexed.change("UPDATE posts SET deleted_at = now() WHERE message_id = 2")
@@ -174,7 +174,7 @@ async def test_n30_a_second_folder_is_refused_while_the_first_is_in_use(indexed:
     assert (report["status"], report["state"]) == ("degraded", "refused")
     assert "kept at here" in report["error"]
     with pytest.raises(Retry, match="each hold a part"):
-        await elsewhere.put(await elsewhere.entries.of([POSTS[0].id]))
+        await elsewhere.put(await elsewhere.entries.read([POSTS[0].id]))
     assert await held(elsewhere) == (set(), set())
     # The first is gone for good: the second begins with its own, and puts in all.
     await indexed.change("UPDATE upkeep SET state = jsonb_set(state, '{seen_at}', '\"2026-01-01T00:00:00Z\"')")

@@ -67,7 +67,7 @@ def foreign(number: int = 5, *, channel_id: int = CHANNEL) -> PostParsed:
 async def test_a_foreign_event_is_saved_and_told_of_with_our_hash(desk: Desk, save: Save) -> None:
     outcomes = await save([foreign()])
     assert outcomes == [Done(note="saved for another producer")]
-    stored = (await desk.stored_posts.of([foreign().post_id]))[foreign().post_id]
+    stored = (await desk.stored_posts.read([foreign().post_id]))[foreign().post_id]
     assert (stored.text, stored.urls, stored.forward) == (WEATHER, ("https://news.example/1",), (3, 4))
     assert (stored.replies_to, stored.details["author"]) == (post(2).id, "Anna")
     (ours,) = await desk.told(POSTS_PARSED)

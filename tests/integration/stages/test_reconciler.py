@@ -125,7 +125,7 @@ async def test_what_was_told_of_again_has_its_time_too(desk: Desk) -> None:
     await desk.change("UPDATE posts SET captured_at = now() - interval '1 hour'")
     assert await again(desk, after=timedelta()) == {POSTS_PARSED: {one.id}}
     assert await again(desk, after=timedelta()) == NOTHING
-    (step,) = await desk.steps.of(one.id)
+    (step,) = await desk.steps.of_post(one.id)
     assert (step.stage, step.note) == ("reconciler", "told of again: untagged, unindexed")
 
 

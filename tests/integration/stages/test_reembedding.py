@@ -55,7 +55,7 @@ async def test_a_new_model_takes_over_when_every_post_has_its_vector(
 ) -> None:
     posts = [post(1, WEATHER), post(2, FOOTBALL), post(3, "Снег")]
     await desk.save(*posts)
-    await indexes.put(await indexes.entries.of([one.id for one in posts]))
+    await indexes.put(await indexes.entries.read([one.id for one in posts]))
     before = await indexes.vectors.current(SYSTEM)
     assert before == indexes.model
 
@@ -68,7 +68,7 @@ async def test_a_new_model_takes_over_when_every_post_has_its_vector(
     other = replace(indexes, embedder=Other())
     late = post(4, "Пришёл посреди переезда")
     await desk.save(*posts, late)
-    await other.put(await other.entries.of([late.id]))
+    await other.put(await other.entries.read([late.id]))
     assert await job(other, desk, redis).bring_up_to_date(SYSTEM)
     assert await indexes.vectors.current(SYSTEM) == other.model
     for one in (*posts, late):

@@ -45,7 +45,7 @@ async def save(desk: Desk, events: list[PostTagged], *, together: bool) -> None:
 
 
 async def stored(desk: Desk, event: PostParsed) -> dict[str, Any]:
-    (row,) = (await desk.enrichments.of(TAGS, [event.post_id])).values()
+    (row,) = (await desk.enrichments.of_posts(TAGS, [event.post_id])).values()
     return dict(row.data)
 
 
@@ -92,7 +92,7 @@ async def test_tags_of_words_that_the_post_no_longer_has_change_nothing(desk: De
         older, newer = tagged(before, Trigger.VISION_RETAG, "погода"), tagged(after, Trigger.INITIAL, "футбол")
         await save(desk, [newer, older] if newer_first else [older, newer], together=together)
         assert (await stored(desk, after))["tags"] == ["футбол"]
-        row = (await desk.enrichments.of(TAGS, [after.post_id]))[after.post_id]
+        row = (await desk.enrichments.of_posts(TAGS, [after.post_id]))[after.post_id]
         assert row.content_hash == after.content_hash
 
 

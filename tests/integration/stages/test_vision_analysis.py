@@ -94,7 +94,7 @@ class Eyes:
         )
 
     async def findings(self, one: Post) -> list[dict[str, Any]]:
-        rows = await self.desk.enrichments.of(VISION, [one.id])
+        rows = await self.desk.enrichments.of_posts(VISION, [one.id])
         return list(rows[one.id].data["pictures"])
 
 
@@ -120,7 +120,7 @@ async def test_a_post_waits_for_its_files_and_is_told_with_the_last(eyes: Eyes) 
     assert (analyzed.post_id, analyzed.content_hash) == (one.id, one.content_hash)
     assert (analyzed.pictures, analyzed.left_out) == (2, 0)
     assert [(found["sha256"], found["seen"]) for found in await eyes.findings(one)] == [(first, True), (second, True)]
-    known = await desk.pictures.of([first, second], eyes.local.vision.identity)
+    known = await desk.pictures.by_hash([first, second], eyes.local.vision.identity)
     assert set(known) == {first, second}
     assert all(seen.dominant_colors for seen in known.values())
 
@@ -131,7 +131,7 @@ async def test_words_on_a_picture_are_read(eyes: Eyes) -> None:
     await eyes.desk.save(one)
     sha256 = await eyes.desk.store(one, drawing(1, words=["The central bank kept", "its key rate on Friday"]))
     await eyes.look(await eyes.desk.told(MEDIA_SETTLED), eyes.vision())
-    assert "central bank" in (await eyes.desk.pictures.of([sha256]))[sha256].words
+    assert "central bank" in (await eyes.desk.pictures.by_hash([sha256]))[sha256].words
 
 
 async def test_a_file_that_never_came_is_left_out_with_its_reason_and_the_post_is_told(eyes: Eyes) -> None:
@@ -279,7 +279,7 @@ async def test_without_budget_a_post_waits_for_the_next_day_and_says_so(eyes: Ey
     midnight = (eyes.clock.now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     assert refused.after == pytest.approx((midnight - eyes.clock.now).total_seconds())
     assert isinstance(free, Done)
-    assert await desk.enrichments.of(VISION, [one.id]) == {}
+    assert await desk.enrichments.of_posts(VISION, [one.id]) == {}
     eyes.clock.now = midnight + timedelta(seconds=1)
     (later,) = events_of(await eyes.look(events[:1], vision))
     assert later.pictures == 1
@@ -293,7 +293,7 @@ async def test_a_model_that_is_away_means_later_and_what_it_cannot_see_is_left_o
     events = await desk.told(MEDIA_SETTLED)
     (away,) = await eyes.look(events, eyes.vision(Painter(Retry("the server is away"))))
     assert isinstance(away, Retry)
-    assert await desk.enrichments.of(VISION, [one.id]) == {}
+    assert await desk.enrichments.of_posts(VISION, [one.id]) == {}
     (told,) = events_of(await eyes.look(events, eyes.vision(Painter(Reject("it refuses this picture")))))
     assert (told.pictures, told.left_out) == (0, 1)
     (found,) = await eyes.findings(one)
@@ -310,7 +310,7 @@ async def test_spec_4_3_a_result_says_how_many_tokens_it_took(eyes: Eyes) -> Non
     painter = Painter()
     await eyes.look(await desk.told(MEDIA_SETTLED), eyes.vision(painter))
     [(kept,)] = await desk.rows("SELECT data->>'tokens_used' FROM picture_results")
-    seen = (await desk.pictures.of([sha256], painter.identity))[sha256]
+    seen = (await desk.pictures.by_hash([sha256], painter.identity))[sha256]
     assert int(kept) == seen.tokens_used == seen.usage.tokens_in + seen.usage.tokens_out > 0
 
 

@@ -45,10 +45,10 @@ async def test_what_is_saved_comes_back_by_kind(database: AsyncEngine, saver: Sa
     await save(saver, one, other)
     assert await enrichments.save("tags", [found(one, tags=["ё", "b"]), found(other, tags=[])]) == {one.id, other.id}
     assert await enrichments.save("vision", [found(one, pictures=[{"seen": True}])]) == {one.id}
-    rows = await enrichments.of("tags", [one.id, other.id, uuid4()])
+    rows = await enrichments.of_posts("tags", [one.id, other.id, uuid4()])
     assert {id_: row.data for id_, row in rows.items()} == {one.id: {"tags": ["ё", "b"]}, other.id: {"tags": []}}
     assert rows[one.id] == Enrichment(one.id, one.content_hash, {"tags": ["ё", "b"]}, "local")
-    assert (await enrichments.of("album", [one.id])) == {}
+    assert (await enrichments.of_posts("album", [one.id])) == {}
     assert await enrichments.save("tags", []) == set()
 
 
@@ -63,7 +63,7 @@ async def test_the_higher_rank_stays_and_of_equals_the_last(database: AsyncEngin
     enrichments, one = Enrichments(database), post(1)
     await save(saver, one)
     await enrichments.save("tags", [found(one, 1, tags=["first"]), found(one, 1, tags=["last"]), found(one, 0)])
-    assert (await enrichments.of("tags", [one.id]))[one.id].data["tags"] == ["last"]
+    assert (await enrichments.of_posts("tags", [one.id]))[one.id].data["tags"] == ["last"]
     assert await enrichments.save("tags", [found(one, 0, tags=["lower"])]) == set()
     assert await enrichments.save("tags", [found(one, tags=["none"])]) == set()
     assert await enrichments.save("tags", [found(one, 2, tags=["higher"])]) == {one.id}
@@ -75,7 +75,7 @@ async def test_what_is_about_older_words_is_left_out_also_beside_the_newer(datab
     await save(saver, after)
     batch = [found(before, 2, tags=["old"]), found(after, 0, tags=["new"]), found(before, 2, tags=["old"])]
     assert await enrichments.save("tags", batch) == {after.id}
-    assert (await enrichments.of("tags", [after.id]))[after.id].data["tags"] == ["new"]
+    assert (await enrichments.of_posts("tags", [after.id]))[after.id].data["tags"] == ["new"]
     assert await enrichments.save("tags", [found(before, 2, tags=["old"])]) == set()
     assert await enrichments.save("tags", [found(post(9), tags=["of nobody"])]) == set()
 
@@ -84,4 +84,4 @@ async def test_findings_may_hold_anything(database: AsyncEngine, saver: Saver) -
     enrichments, one = Enrichments(database), post(1)
     await save(saver, one)
     await enrichments.save("vision", [found(one, reason="a\x00b", code='\\u0000 "\\')])
-    assert (await enrichments.of("vision", [one.id]))[one.id].data == {"reason": "ab", "code": '\\u0000 "\\'}
+    assert (await enrichments.of_posts("vision", [one.id]))[one.id].data == {"reason": "ab", "code": '\\u0000 "\\'}

@@ -69,7 +69,7 @@ async def test_a_post_with_everything(database: AsyncEngine) -> None:
         reply_to=ReplyTo(message_id=3),
         author='A "B" \\',
         edited_at=START,
-        counters=Counters.of(views=10, forwards=2, replies=1, reactions={"🔥": 3, 'custom:"1': 1}),
+        counters=Counters.counted(views=10, forwards=2, replies=1, reactions={"🔥": 3, 'custom:"1': 1}),
     )
     (event,), batch = await published(database, post)
     assert event == PostParsed(

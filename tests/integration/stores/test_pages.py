@@ -38,7 +38,7 @@ async def save(saver: Saver, *posts: Post) -> None:
 
 
 async def links(pages: Pages, one: Post) -> list[str]:
-    return [page.url for page in (await pages.of([one.id])).get(one.id, [])]
+    return [page.url for page in (await pages.of_posts([one.id])).get(one.id, [])]
 
 
 async def test_a_page_is_kept_once_and_the_last_visit_counts(database: AsyncEngine) -> None:
@@ -87,7 +87,7 @@ async def test_a_post_has_the_pages_of_its_links_and_no_others(database: AsyncEn
     assert await links(pages, one) == [A, B], "what could not be read now stays"
     assert await pages.link(one.id, one.content_hash, [], among=[B])
     assert await links(pages, one) == [B]
-    assert await pages.of([]) == {}
+    assert await pages.of_posts([]) == {}
 
 
 async def test_words_that_the_post_no_longer_has_change_nothing(database: AsyncEngine, saver: Saver) -> None:

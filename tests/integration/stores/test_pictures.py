@@ -43,24 +43,24 @@ async def pictures(database: AsyncEngine) -> Pictures:
 
 async def test_a_result_comes_back_as_it_was(pictures: Pictures) -> None:
     await pictures.put(ONE, SEEN, identity=LOCAL)
-    assert await pictures.of([ONE, TWO]) == {ONE: SEEN}
-    assert await pictures.of([ONE], LOCAL) == {ONE: SEEN}
-    assert await pictures.of([ONE], REMOTE) == {}
-    assert await pictures.of([]) == {}
+    assert await pictures.by_hash([ONE, TWO]) == {ONE: SEEN}
+    assert await pictures.by_hash([ONE], LOCAL) == {ONE: SEEN}
+    assert await pictures.by_hash([ONE], REMOTE) == {}
+    assert await pictures.by_hash([]) == {}
 
 
 async def test_a_better_models_result_takes_its_place(pictures: Pictures) -> None:
     await pictures.put(ONE, SEEN, identity=LOCAL)
     await pictures.put(ONE, replace(SEEN, description="рыжий кот"), identity=REMOTE)
-    assert (await pictures.of([ONE]))[ONE].description == "рыжий кот"
-    assert await pictures.of([ONE], LOCAL) == {}
+    assert (await pictures.by_hash([ONE]))[ONE].description == "рыжий кот"
+    assert await pictures.by_hash([ONE], LOCAL) == {}
 
 
 async def test_text_on_a_picture_may_be_anything(pictures: Pictures) -> None:
     """G6: a screenshot of a program shows the letters of a NUL, and that is none."""
     for words in ("a\x00b", "\\u0000", "\\\x00", '"}\\', "🔥\u2028ё"):
         await pictures.put(ONE, replace(SEEN, ocr=Ocr(text=words, engine="t", confidence=1.0)), identity=LOCAL)
-        found = (await pictures.of([ONE]))[ONE].ocr
+        found = (await pictures.by_hash([ONE]))[ONE].ocr
         assert found is not None
         assert found.text == words.replace("\x00", "")
 
@@ -85,7 +85,7 @@ async def test_what_is_plain_or_shared_speaks_for_nobody_else(pictures: Pictures
     await pictures.put(TWO, SEEN, identity=LOCAL, fingerprint=FINGERPRINT, shared=True)
     assert await pictures.near(FINGERPRINT, LOCAL) == []
     assert await pictures.near(plain, LOCAL) == []
-    assert set(await pictures.of([ONE, TWO])) == {ONE, TWO}
+    assert set(await pictures.by_hash([ONE, TWO])) == {ONE, TWO}
 
 
 async def test_two_processes_that_look_at_once_do_not_share_with_each_other(pictures: Pictures) -> None:

@@ -58,7 +58,7 @@ async def test_the_latest_step_of_each_stage_is_kept_in_their_order(database: As
     await steps.record([step(one, outcome="waiting", note="busy")])
     await steps.record([step(one, INDEXING), step(one, "tag_persistence")])
     await steps.record([step(one), step(post(2))])
-    found = await steps.of(one.id)
+    found = await steps.of_post(one.id)
     assert [(row.stage, row.outcome, row.note, row.trace_id, row.duration_ms) for row in found][-1] == (
         "tagging",
         "done",
@@ -76,7 +76,7 @@ async def test_of_two_words_in_one_batch_the_last_counts_and_strangers_are_passe
     steps, one = Steps(database), post(1)
     await save(saver, one)
     await steps.record([step(one, outcome="waiting"), step(one, post_id=uuid4()), step(one, outcome="dead")])
-    assert [row.outcome for row in await steps.of(one.id)] == ["dead"]
+    assert [row.outcome for row in await steps.of_post(one.id)] == ["dead"]
     await steps.record([])
 
 
@@ -84,7 +84,7 @@ async def test_a_note_may_be_long_and_hold_anything(database: AsyncEngine, saver
     steps, one = Steps(database), post(1)
     await save(saver, one)
     await steps.record([step(one, note="\x00\ud800" + "ё" * 5000)])
-    (row,) = await steps.of(one.id)
+    (row,) = await steps.of_post(one.id)
     assert len(row.note) == LONGEST_NOTE
     assert row.note.startswith("\ufffdё")
 
@@ -97,12 +97,12 @@ async def test_a_step_about_older_words_does_not_hide_the_one_about_the_newer(
     await save(saver, before)
     await save(saver, after)
     await steps.record([step(before, note="old")])
-    assert [row.note for row in await steps.of(after.id)] == ["old"], "better than nothing"
+    assert [row.note for row in await steps.of_post(after.id)] == ["old"], "better than nothing"
     await steps.record([step(after, note="new")])
     await steps.record([step(before, note="late", outcome="skipped")])
-    assert [row.note for row in await steps.of(after.id)] == ["new"]
+    assert [row.note for row in await steps.of_post(after.id)] == ["new"]
     await steps.record([step(after, note="deleted", content_hash="")])  # a deletion speaks of no words
-    assert [row.note for row in await steps.of(after.id)] == ["deleted"]
+    assert [row.note for row in await steps.of_post(after.id)] == ["deleted"]
 
 
 async def test_in_one_batch_the_words_that_the_post_has_come_before_older_ones(
@@ -114,4 +114,4 @@ async def test_in_one_batch_the_words_that_the_post_has_come_before_older_ones(
     await save(saver, new)
     await steps.record([step(new, outcome="waiting")])
     await steps.record([step(new, note="new"), step(old, note="old")])
-    assert [(row.outcome, row.note) for row in await steps.of(new.id)] == [("done", "new")]
+    assert [(row.outcome, row.note) for row in await steps.of_post(new.id)] == [("done", "new")]

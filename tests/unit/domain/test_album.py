@@ -19,7 +19,7 @@ LONG_AGO = NOW - timedelta(days=1)
 
 
 def settled(ids: list[int], newest: int, *covered: tuple[int, int], posted: datetime = LONG_AGO) -> bool:
-    return album_is_settled(ids, newest, Coverage.of(*covered), last_posted_at=posted, now=NOW)
+    return album_is_settled(ids, newest, Coverage.of_spans(*covered), last_posted_at=posted, now=NOW)
 
 
 def test_an_album_has_the_same_id_whoever_saw_it() -> None:

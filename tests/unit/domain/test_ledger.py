@@ -24,7 +24,7 @@ def model(coverage: Coverage) -> set[int]:
 
 @given(span_lists)
 def test_of_equals_the_set_of_its_ids_and_is_in_normal_form(spans_given: list[tuple[int, int]]) -> None:
-    coverage = Coverage.of(*spans_given)
+    coverage = Coverage.of_spans(*spans_given)
     expected = ids_in(spans_given)
     assert model(coverage) == expected
     assert coverage.count == len(expected)
@@ -37,7 +37,7 @@ def test_of_equals_the_set_of_its_ids_and_is_in_normal_form(spans_given: list[tu
 
 @given(span_lists, span_lists)
 def test_operations_equal_those_of_sets(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
-    a, b = Coverage.of(*left), Coverage.of(*right)
+    a, b = Coverage.of_spans(*left), Coverage.of_spans(*right)
     assert model(a.union(b)) == ids_in(left) | ids_in(right)
     assert model(a.intersection(b)) == ids_in(left) & ids_in(right)
     assert model(a.subtract(b)) == ids_in(left) - ids_in(right)
@@ -47,22 +47,22 @@ def test_operations_equal_those_of_sets(left: list[tuple[int, int]], right: list
 
 @given(span_lists, spans)
 def test_add_and_gaps_equal_sets(given_spans: list[tuple[int, int]], span: tuple[int, int]) -> None:
-    coverage, known, asked = Coverage.of(*given_spans), ids_in(given_spans), set(range(*span))
+    coverage, known, asked = Coverage.of_spans(*given_spans), ids_in(given_spans), set(range(*span))
     assert model(coverage.add(*span)) == known | asked
-    assert coverage.add(*span) == coverage.union(Coverage.of(span))
+    assert coverage.add(*span) == coverage.union(Coverage.of_spans(span))
     assert model(coverage.gaps(*span)) == asked - known
     assert coverage.covers(*span) == (asked <= known)
 
 
 @given(span_lists)
 def test_contains_equals_sets(given_spans: list[tuple[int, int]]) -> None:
-    coverage, known = Coverage.of(*given_spans), ids_in(given_spans)
+    coverage, known = Coverage.of_spans(*given_spans), ids_in(given_spans)
     assert [number for number in range(-6, 75) if number in coverage] == sorted(known)
 
 
 @given(span_lists)
 def test_postgresql_text_form_comes_back(given_spans: list[tuple[int, int]]) -> None:
-    coverage = Coverage.of(*given_spans)
+    coverage = Coverage.of_spans(*given_spans)
     assert Coverage.parse(str(coverage)) == coverage
 
 
@@ -85,7 +85,7 @@ def test_reads_what_postgresql_reads(text: str, expected: Coverage) -> None:
 
 def test_prints_what_postgresql_prints() -> None:
     assert str(Coverage()) == "{}"
-    assert str(Coverage.of((7, 9), (1, 5))) == "{[1,5),[7,9)}"
+    assert str(Coverage.of_spans((7, 9), (1, 5))) == "{[1,5),[7,9)}"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_ranges_out_of_normal_form_are_refused(ranges: tuple[tuple[int, int], ..
 
 
 def test_a_range_that_ends_before_it_starts_is_refused() -> None:
-    for make in (Coverage().add, Coverage().gaps, lambda start, stop: Coverage.of((start, stop))):
+    for make in (Coverage().add, Coverage().gaps, lambda start, stop: Coverage.of_spans((start, stop))):
         with pytest.raises(ValueError, match="ends before"):
             make(5, 3)
 
@@ -132,7 +132,7 @@ def test_g1_every_id_is_in_exactly_one_state(
 ) -> None:
     known = ids_in(given_spans) & set(range(1, newest + 1))
     captured = data.draw(st.integers(0, len(known)))
-    state = LedgerState(newest, requested_from, Coverage.of(*given_spans), captured)
+    state = LedgerState(newest, requested_from, Coverage.of_spans(*given_spans), captured)
     requested = set(range(requested_from, newest + 1))
 
     assert state.captured + state.empty + state.unknown + state.not_requested == newest
@@ -146,15 +146,15 @@ def test_g1_every_id_is_in_exactly_one_state(
 
 
 def test_first_visit_leaves_older_ids_not_requested() -> None:
-    state = LedgerState(newest_id=1000, requested_from=901, coverage=Coverage.of((901, 1001)), captured=60)
+    state = LedgerState(newest_id=1000, requested_from=901, coverage=Coverage.of_spans((901, 1001)), captured=60)
     assert (state.captured, state.empty, state.unknown, state.not_requested) == (60, 40, 0, 900)
     assert (state.proven_up_to, state.percent) == (1000, 100.0)
 
 
 def test_a_hole_is_unknown_and_ends_the_proof() -> None:
-    state = LedgerState(newest_id=10, requested_from=1, coverage=Coverage.of((1, 4), (6, 11)), captured=8)
+    state = LedgerState(newest_id=10, requested_from=1, coverage=Coverage.of_spans((1, 4), (6, 11)), captured=8)
     assert (state.unknown, state.proven_up_to, state.percent) == (2, 3, 80.0)
-    assert state.gaps == Coverage.of((4, 6))
+    assert state.gaps == Coverage.of_spans((4, 6))
 
 
 def test_nothing_proven_at_all() -> None:
@@ -163,7 +163,7 @@ def test_nothing_proven_at_all() -> None:
 
 
 def test_a_single_unknown_of_a_million_is_not_rounded_away() -> None:
-    state = LedgerState(1_000_000, 1, Coverage.of((1, 1_000_000)), captured=0)
+    state = LedgerState(1_000_000, 1, Coverage.of_spans((1, 1_000_000)), captured=0)
     assert state.unknown == 1
     assert state.percent == 99.99
 
@@ -176,7 +176,7 @@ def test_n22_what_is_hidden_is_neither_empty_nor_unknown(
     requested_from = data.draw(st.integers(hidden + 1, 50))
     known = ids_in(given_spans) & set(range(1, newest + 1))
     captured = data.draw(st.integers(0, len(known)))
-    state = LedgerState(newest, requested_from, Coverage.of(*given_spans), captured, hidden)
+    state = LedgerState(newest, requested_from, Coverage.of_spans(*given_spans), captured, hidden)
     assert state.hidden == len(set(range(1, min(hidden, newest) + 1)) - known)
     assert state.captured + state.empty + state.unknown + state.hidden + state.not_requested == newest
     assert state.not_requested >= 0
@@ -188,20 +188,20 @@ def test_a_channel_without_messages_is_whole() -> None:
 
 
 def test_coverage_below_the_request_counts_as_known() -> None:
-    state = LedgerState(newest_id=20, requested_from=11, coverage=Coverage.of((8, 21)), captured=13)
+    state = LedgerState(newest_id=20, requested_from=11, coverage=Coverage.of_spans((8, 21)), captured=13)
     assert (state.captured, state.empty, state.unknown, state.not_requested) == (13, 0, 0, 7)
 
 
 def test_n15_a_post_that_nothing_proves_makes_no_other_id_less_than_empty() -> None:
     """Another producer told of it; the pages that show the ledger must not fail because of it."""
-    state = LedgerState(newest_id=10, requested_from=1, coverage=Coverage.of((1, 3)), captured=3)
+    state = LedgerState(newest_id=10, requested_from=1, coverage=Coverage.of_spans((1, 3)), captured=3)
     assert (state.captured, state.empty, state.unknown) == (3, 0, 8)
 
 
 @pytest.mark.parametrize("newest,requested,captured", [(-1, 1, 0), (5, 0, 0), (5, 1, -1)])
 def test_impossible_states_are_refused(newest: int, requested: int, captured: int) -> None:
     with pytest.raises(ValueError, match="begin at 1"):
-        LedgerState(newest, requested, Coverage.of((1, 6)), captured)
+        LedgerState(newest, requested, Coverage.of_spans((1, 6)), captured)
 
 
 # ---- what a page proves
@@ -228,7 +228,7 @@ def test_g1_what_a_page_proves(
     after: int, ids: list[int], *, reached_end: bool, newest: int, expected: tuple[int, int]
 ) -> None:
     proven = page_proves(after, ids, limit=3, reached_end=reached_end, newest_id=newest)
-    assert proven == Coverage.of(expected)
+    assert proven == Coverage.of_spans(expected)
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,8 @@ def test_g1_reading_a_history_to_its_end_proves_every_id_and_none_falsely(data: 
 @pytest.mark.parametrize(
     "ids,limit,expected",
     [
-        pytest.param([12, 15, 20], 3, Coverage.of((12, 21)), id="as many as asked for: no hole between them"),
-        pytest.param([15], 1, Coverage.of((15, 21)), id="nothing between it and the top"),
+        pytest.param([12, 15, 20], 3, Coverage.of_spans((12, 21)), id="as many as asked for: no hole between them"),
+        pytest.param([15], 1, Coverage.of_spans((15, 21)), id="nothing between it and the top"),
         pytest.param([12, 15], 3, Coverage.of_ids([12, 15]), id="fewer: what it shows and no more"),
         pytest.param([], 3, Coverage(), id="nothing: no proof by itself"),
     ],

@@ -94,7 +94,7 @@ def test_usernames_are_asked_for_far_more_rarely_than_pages() -> None:
 
 
 def test_all_limits_of_a_method_hold_at_once() -> None:
-    made = ask_as_soon_as_allowed(Pace.of("contacts.resolveUsername"), 0.0, [0.0] * 52)
+    made = ask_as_soon_as_allowed(Pace.for_method("contacts.resolveUsername"), 0.0, [0.0] * 52)
     assert made[4] == 0.0  # a few at once
     assert made[5] == 3.0  # then slowly
     assert made[51] - made[50] == 600.0  # and then hardly
@@ -102,13 +102,13 @@ def test_all_limits_of_a_method_hold_at_once() -> None:
 
 @pytest.mark.parametrize("method", ["help.getConfig", "updates.getState", "auth.exportAuthorization"])
 def test_what_a_connection_needs_never_waits(method: str) -> None:
-    pace = Pace.of(method)
+    pace = Pace.for_method(method)
     assert ask_as_soon_as_allowed(pace, 5.0, [0.0] * 100) == [5.0] * 100
 
 
 def test_a_method_nobody_thought_of_is_paced_too() -> None:
     assert "messages.somethingNew" not in LIMITS
-    assert ask_as_soon_as_allowed(Pace.of("messages.somethingNew"), 0.0, [0.0] * 100)[-1] > 0
+    assert ask_as_soon_as_allowed(Pace.for_method("messages.somethingNew"), 0.0, [0.0] * 100)[-1] > 0
 
 
 @given(st.timedeltas(timedelta(0), timedelta(days=30)), st.timedeltas(timedelta(0), timedelta(days=30)))

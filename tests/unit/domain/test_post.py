@@ -126,7 +126,7 @@ def test_the_content_hash_is_made_of_json(post: Post, poll: Poll | None) -> None
 def test_g2_what_is_not_content_is_not_an_edit(post: Post) -> None:
     other = replace(
         post,
-        counters=Counters.of(views=5, forwards=1, replies=2, reactions={"👍": 3}),
+        counters=Counters.counted(views=5, forwards=1, replies=2, reactions={"👍": 3}),
         pinned=True,
         edited_at=NOW + timedelta(days=1),
         posted_at=NOW + timedelta(days=1),
@@ -191,8 +191,8 @@ def test_a_reference_is_no_part_of_a_media_value_nor_of_its_repr() -> None:
 
 
 def test_equal_reactions_are_equal_counters_in_any_order() -> None:
-    assert Counters.of(reactions={"🔥": 2, "👍": 1}).reactions == (("👍", 1), ("🔥", 2))
-    assert Counters.of(reactions={"👍": 1, "🔥": 2}) == Counters.of(reactions={"🔥": 2, "👍": 1})
+    assert Counters.counted(reactions={"🔥": 2, "👍": 1}).reactions == (("👍", 1), ("🔥", 2))
+    assert Counters.counted(reactions={"👍": 1, "🔥": 2}) == Counters.counted(reactions={"🔥": 2, "👍": 1})
 
 
 def test_lesson_10_naive_times_make_no_post() -> None:

@@ -57,7 +57,9 @@ def test_everything_that_counts() -> None:
     post = to_post(
         message(views=10, forwards=3, replies=types.MessageReplies(4, 0, comments=True), reactions=reactions)
     )
-    assert post.counters == Counters.of(views=10, forwards=3, replies=4, reactions={"👍": 5, "custom:-9": 2, "paid": 1})
+    assert post.counters == Counters.counted(
+        views=10, forwards=3, replies=4, reactions={"👍": 5, "custom:-9": 2, "paid": 1}
+    )
 
 
 def test_origin_target_and_author() -> None:

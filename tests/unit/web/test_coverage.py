@@ -20,7 +20,7 @@ def parts(state: LedgerState) -> list[tuple[str, float, float]]:
 
 
 def test_each_part_lies_where_its_ids_are() -> None:
-    state = LedgerState(100, 21, Coverage.of((21, 41), (51, 101)), 30)
+    state = LedgerState(100, 21, Coverage.of_spans((21, 41), (51, 101)), 30)
     assert parts(state) == [
         ("never", 0.0, STRIP_WIDTH),
         ("known", 200.0, 200.0),
@@ -33,14 +33,14 @@ def test_each_part_lies_where_its_ids_are() -> None:
 @pytest.mark.parametrize("missing", [1, 500_000, 1_000_000])
 def test_one_id_among_a_million_is_seen(missing: int) -> None:
     whole = 1_000_000
-    state = LedgerState(whole, 1, Coverage.of((1, missing), (missing + 1, whole + 1)), 0)
+    state = LedgerState(whole, 1, Coverage.of_spans((1, missing), (missing + 1, whole + 1)), 0)
     ((_, x, width),) = [part for part in parts(state) if part[0] == "unknown"]
     assert width == NARROWEST
     assert 0 <= x <= STRIP_WIDTH - NARROWEST
 
 
 def test_what_is_covered_beyond_the_newest_id_stays_in_the_picture() -> None:
-    for _, x, width in parts(LedgerState(10, 5, Coverage.of((0, 50)), 3)):
+    for _, x, width in parts(LedgerState(10, 5, Coverage.of_spans((0, 50)), 3)):
         assert x + width <= STRIP_WIDTH
 
 

@@ -210,7 +210,7 @@ def parse_policy(text: str, base: Policy | None = None) -> Policy:
         elif name in _TABLES and isinstance(content, dict):
             found |= _values(content, _TABLES[name], _Place(text, name))
         else:
-            place = _Place(text, name).of(name)
+            place = _Place(text, name).line_of(name)
             raise BadPolicy(f"{place}{name} is unknown; there are [{'], ['.join(_TABLES)}] and [[rules]]")
     return replace(base or Policy(), **found)
 
@@ -223,7 +223,7 @@ class _Place:
         self._table = table
         self._number = number  # which of several tables of one name
 
-    def of(self, key: str) -> str:
+    def line_of(self, key: str) -> str:
         table, seen = "", -1
         for number, line in enumerate(self._lines, 1):
             if header := _TABLE.match(line):
@@ -242,24 +242,24 @@ def _values(content: Mapping[str, Any], readers: Mapping[str, tuple[str, Reader]
     found: dict[str, Any] = {}
     for key, value in content.items():
         if key not in readers:
-            raise BadPolicy(f"{place.of(key)}{key} is unknown here; there are {', '.join(readers)}")
+            raise BadPolicy(f"{place.line_of(key)}{key} is unknown here; there are {', '.join(readers)}")
         field, read = readers[key]
         try:
             found[field] = read(value)
         except ValueError as exc:
-            raise BadPolicy(f"{place.of(key)}{key}: {exc}") from exc
+            raise BadPolicy(f"{place.line_of(key)}{key}: {exc}") from exc
     return found
 
 
 def _rules(content: object, text: str) -> tuple[Rule, ...]:
     if not isinstance(content, list):
-        raise BadPolicy(f"{_Place(text, 'rules').of('rules')}rules are written as [[rules]]")
+        raise BadPolicy(f"{_Place(text, 'rules').line_of('rules')}rules are written as [[rules]]")
     rules = []
     for number, raw in enumerate(content):
         place = _Place(text, "rules", number)
         values = _values(raw, _RULE, place)
         if absent := [key for key in ("name", "action") if key not in values]:
-            raise BadPolicy(f"{place.of('rules')}a rule needs {' and '.join(absent)}")
+            raise BadPolicy(f"{place.line_of('rules')}a rule needs {' and '.join(absent)}")
         rules.append(Rule(**values))
     return tuple(rules)
 

@@ -180,7 +180,7 @@ class Unreadable(Store):
         statement = "UPDATE unreadable_messages SET reader = :reader, next_at = :now WHERE reader <> :reader"
         await self._run(statement, {"reader": reader, "now": now})
 
-    async def of(self, channel_id: int, now: datetime) -> dict[int, bool]:
+    async def known(self, channel_id: int, now: datetime) -> dict[int, bool]:
         """By message id, whether it is left alone now."""
         statement = "SELECT message_id, next_at > :now AS alone FROM unreadable_messages WHERE channel_id = :id"
         rows = await self._rows(statement, {"id": channel_id, "now": now})

@@ -65,7 +65,7 @@ class Enrichments(Store):
             )
         return {row["post_id"] for row in changed}
 
-    async def of(self, kind: str, post_ids: Sequence[UUID]) -> dict[UUID, Enrichment]:
+    async def of_posts(self, kind: str, post_ids: Sequence[UUID]) -> dict[UUID, Enrichment]:
         statement = (
             "SELECT post_id, content_hash, data, provider FROM post_enrichment"
             " WHERE kind = :kind AND post_id = ANY(:ids)"
@@ -148,7 +148,7 @@ class StoredPost:
 class StoredPosts(Store):
     """Reads posts for the stages."""
 
-    async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, StoredPost]:
+    async def read(self, post_ids: Sequence[UUID]) -> dict[UUID, StoredPost]:
         """Those that are there; a post of a channel that was erased is not."""
         async with raw_transaction(self._database) as connection:
             rows = await connection.fetch(_READ, list(post_ids))
@@ -209,7 +209,7 @@ ON CONFLICT (sha256) DO UPDATE SET identity = excluded.identity, fingerprint = e
 class Pictures(Store):
     """The table `picture_results`."""
 
-    async def of(self, hashes: Sequence[str], identity: Identity | None = None) -> dict[str, Seen]:
+    async def by_hash(self, hashes: Sequence[str], identity: Identity | None = None) -> dict[str, Seen]:
         """Results by SHA-256; with `identity` only those of this model."""
         statement = (
             "SELECT sha256, data::text AS data FROM picture_results WHERE sha256 = ANY(:hashes)"
@@ -221,7 +221,7 @@ class Pictures(Store):
     async def of_posts(self, posts: Sequence[StoredPost]) -> dict[UUID, list[tuple[str, Seen]]]:
         """Each picture of each post that was looked at, by its SHA-256."""
         hashes = {file.sha256 for post in posts for file in post.files if file.sha256}
-        found = await self.of(sorted(hashes))
+        found = await self.by_hash(sorted(hashes))
         return {
             post.post_id: [(file.sha256, found[file.sha256]) for file in post.files if file.sha256 in found]
             for post in posts

@@ -122,7 +122,7 @@ class Pages(Store):
             for table in ("post_pages WHERE", "post_enrichment WHERE kind = 'crawl' AND"):
                 await connection.execute(text(f"DELETE FROM {table} post_id IN {current}"), _as_arrays(posts))
 
-    async def of(self, post_ids: Sequence[UUID]) -> dict[UUID, list[StoredPage]]:
+    async def of_posts(self, post_ids: Sequence[UUID]) -> dict[UUID, list[StoredPage]]:
         statement = (
             f"SELECT l.post_id, {_COLUMNS} FROM post_pages l JOIN web_pages w ON w.url = l.url"
             " WHERE l.post_id = ANY(:ids) ORDER BY l.post_id, w.url"

@@ -83,7 +83,7 @@ class Steps(Store):
                 [step.duration_ms for step in steps],
             )
 
-    async def of(self, post_id: UUID) -> list[Recorded]:
+    async def of_post(self, post_id: UUID) -> list[Recorded]:
         """In the order in which they happened."""
         return [Recorded(*row) for row in await self._rows(_OF, {"post": post_id})]
 

@@ -458,7 +458,7 @@ class PostFiles(Store):
         row = await self._row(_OBJECT, {"sha256": sha256}, tenant=tenant_id)
         return KeptFile(*row) if row is not None else None
 
-    async def of(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, list[ShownFile]]:
+    async def of_posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, list[ShownFile]]:
         """In the order of an album's posts."""
         found: dict[UUID, list[ShownFile]] = {}
         if post_ids:

@@ -102,7 +102,9 @@ def _stored(row: asyncpg.Record) -> Stored:
         row["message_id"],
         row["content_hash"],
         row["version"],
-        Counters.of(views=row["views"], forwards=row["forwards"], replies=row["replies"], reactions=row["reactions"]),
+        Counters.counted(
+            views=row["views"], forwards=row["forwards"], replies=row["replies"], reactions=row["reactions"]
+        ),
         row["pinned"],
         row["deleted"],
         row["grouped_id"],
@@ -384,7 +386,7 @@ class Locked:
 
 
 def coverage_of(ranges: list[asyncpg.Range[int]]) -> Coverage:
-    return Coverage.of(*((found.lower or 0, found.upper or 0) for found in ranges))  # bounds are always there
+    return Coverage.of_spans(*((found.lower or 0, found.upper or 0) for found in ranges))  # bounds are always there
 
 
 def ranges_of(coverage: Coverage) -> list[asyncpg.Range[int]]:

@@ -187,7 +187,7 @@ class Usage:
 class StorageUsage(Store):
     """Counts when asked: it may take a second on a large archive."""
 
-    async def of(self, tenant_id: UUID) -> list[Usage]:
+    async def of_tenant(self, tenant_id: UUID) -> list[Usage]:
         async with as_tenant(self._database, tenant_id) as connection:
             channels = list((await connection.execute(text(_CHANNELS))).scalars())
         found = []

@@ -111,7 +111,7 @@ async def _newest(services: Services, caller: Caller, cursor: str | None) -> Res
 
 async def _stories(services: Services, caller: Caller, found: Results) -> dict[str, Any]:
     wanted = [post_id for hit in found.hits for post_id in hit.album or (hit.post.post_id,)]
-    files = await PostFiles(services.database).of(caller.tenant_id, wanted)
+    files = await PostFiles(services.database).of_posts(caller.tenant_id, wanted)
     silent = [post_id for hit in found.hits if hit.album and not hit.post.text for post_id in hit.album]
     captions = await VisiblePosts(services.database).posts(caller.tenant_id, silent)
     newest = max((hit.post for hit in found.hits), key=lambda post: (post.posted_at, post.post_id), default=None)

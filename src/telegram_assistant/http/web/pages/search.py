@@ -135,7 +135,7 @@ async def _find(request: Request, caller: Caller, query: str, sort: Sort, *, cur
 
 async def _shown(services: Services, caller: Caller, results: Results) -> dict[str, Any]:
     wanted = [post_id for hit in results.hits for post_id in _posts(hit)]
-    files = await PostFiles(services.database).of(caller.tenant_id, wanted)
+    files = await PostFiles(services.database).of_posts(caller.tenant_id, wanted)
     return {"hits": [_hit(hit, files) for hit in results.hits]}
 
 
