@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
@@ -50,33 +49,23 @@ class KeyHolder:
 
 
 _KEY = (
-    "k.id, k.user_id, u.name, k.name, k.prefix, k.role, k.created_at, k.last_used_at, k.expires_at, k.revoked_at"
-    " FROM api_keys k JOIN users u ON u.id = k.user_id"
+    "k.id, k.user_id, u.name AS user, k.name, k.prefix, k.role, k.created_at, k.last_used_at, k.expires_at,"
+    " k.revoked_at FROM api_keys k JOIN users u ON u.id = k.user_id"
 )
 _OF_KEY = """
-SELECT k.sha256, k.id, k.role, k.last_used_at, k.expires_at, t.id, t.name, u.id, u.name, u.role
+SELECT k.sha256, k.id AS key_id, k.role AS key_role, k.last_used_at, k.expires_at, t.id AS tenant_id,
+  t.name AS tenant, u.id AS user_id, u.name, u.role AS user_role
 FROM api_keys k JOIN users u ON u.id = k.user_id JOIN tenants t ON t.id = u.tenant_id
 WHERE k.prefix = :prefix AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)
   AND NOT u.disabled AND u.role <> 'system' AND k.tenant_id = u.tenant_id
 """
 
 
-def _key_holder(*row: Any) -> KeyHolder:
-    holder = KeyHolder(*row)
-    return replace(holder, key_role=Role(holder.key_role), user_role=Role(holder.user_role))
-
-
-def _key(*row: Any) -> ApiKey:
-    key = ApiKey(*row)
-    return replace(key, role=Role(key.role))
-
-
 class Keys(Store):
     """The table `api_keys`."""
 
     async def holder(self, prefix: str, *, now: datetime) -> KeyHolder | None:
-        row = await self._row(_OF_KEY, {"prefix": prefix, "now": now})
-        return None if row is None else _key_holder(*row)
+        return await self._first(KeyHolder, _OF_KEY, {"prefix": prefix, "now": now})
 
     async def used(self, holder: KeyHolder, *, now: datetime) -> None:
         if holder.last_used_at is not None and now - holder.last_used_at < USE_NOTED_EVERY:
@@ -95,14 +84,13 @@ class Keys(Store):
         role: Role,
         expires: datetime | None,
     ) -> UUID:
-        statement = text(
+        statement = (
             "INSERT INTO api_keys (tenant_id, user_id, name, prefix, sha256, role, expires_at)"
             " VALUES (:tenant, :user, :name, :prefix, :sha256, :role, :expires) RETURNING id"
         )
         values = {"tenant": tenant_id, "user": user_id, "name": name, "prefix": prefix, "sha256": sha256}
-        async with self._database.begin() as connection:
-            result = await connection.execute(statement, {**values, "role": role.value, "expires": expires})
-            return UUID(str(result.scalar_one()))
+        made: UUID = await self._value(statement, {**values, "role": role.value, "expires": expires})
+        return made
 
     async def find(
         self, tenant_id: UUID, user_id: UUID | None, *, limit: int, after: UUID | None = None
@@ -113,12 +101,11 @@ class Keys(Store):
             " OR (k.created_at, k.id) < (SELECT a.created_at, a.id FROM api_keys a WHERE a.id = :after))"
             " ORDER BY k.created_at DESC, k.id DESC LIMIT :limit"
         )
-        rows = await self._rows(statement, {"user": user_id, "limit": limit, "after": after}, tenant=tenant_id)
-        return [_key(*row) for row in rows]
+        values = {"user": user_id, "limit": limit, "after": after}
+        return await self._all(ApiKey, statement, values, tenant=tenant_id)
 
     async def get(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None:
-        row = await self._row(f"SELECT {_KEY} WHERE k.id = :id", {"id": key_id}, tenant=tenant_id)
-        return None if row is None else _key(*row)
+        return await self._first(ApiKey, f"SELECT {_KEY} WHERE k.id = :id", {"id": key_id}, tenant=tenant_id)
 
     async def count(self, tenant_id: UUID, user_id: UUID) -> int:
         """Those that are not revoked."""
@@ -176,14 +163,14 @@ class Link:
 
 
 _OF_SESSION = """
-SELECT s.id, s.csrf, s.last_seen_at, t.id, t.name, u.id, u.name, u.role
+SELECT s.id AS session_id, s.csrf, s.last_seen_at, t.id AS tenant_id, t.name AS tenant, u.id AS user_id, u.name, u.role
 FROM sessions s JOIN users u ON u.id = s.user_id JOIN tenants t ON t.id = u.tenant_id
 WHERE s.sha256 = :sha256 AND s.expires_at > :now AND NOT u.disabled AND u.role <> 'system'
   AND s.tenant_id = u.tenant_id
 """
 _OPEN_LINK = "l.sha256 = :sha256 AND l.used_at IS NULL AND l.expires_at > :now"
 _LINK = f"""
-SELECT t.id, t.name, u.id, u.name, u.login, l.purpose, l.expires_at
+SELECT t.id AS tenant_id, t.name AS tenant, u.id AS user_id, u.name, u.login, l.purpose, l.expires_at
 FROM one_time_links l JOIN users u ON u.id = l.user_id JOIN tenants t ON t.id = u.tenant_id
 WHERE {_OPEN_LINK} AND NOT u.disabled
 """
@@ -198,11 +185,8 @@ class Sessions(Store):
 
     async def holder(self, sha256: str, *, now: datetime) -> Holder | None:
         """Using a session prolongs it."""
-        row = await self._row(_OF_SESSION, {"sha256": sha256, "now": now})
-        if row is None:
-            return None
-        holder = _session_holder(*row)
-        if now - holder.last_seen_at >= SEEN_NOTED_EVERY:
+        holder = await self._first(Holder, _OF_SESSION, {"sha256": sha256, "now": now})
+        if holder is not None and now - holder.last_seen_at >= SEEN_NOTED_EVERY:
             statement = "UPDATE sessions SET last_seen_at = :now, expires_at = :until WHERE id = :id"
             await self._run(statement, {"id": holder.session_id, "now": now, "until": now + LASTS})
         return holder
@@ -249,8 +233,7 @@ class Links(Store):
         return True
 
     async def open(self, sha256: str, *, now: datetime) -> Link | None:
-        row = await self._row(_LINK, {"sha256": sha256, "now": now})
-        return None if row is None else Link(*row)
+        return await self._first(Link, _LINK, {"sha256": sha256, "now": now})
 
     async def use(self, sha256: str, *, login: str | None, password_hash: str, session: NewSession) -> bool | None:
         """The password is set and a session begins, once. None: the link is not good; False: the login is taken."""
@@ -272,11 +255,6 @@ class Links(Store):
                 raise
             return False
         return True
-
-
-def _session_holder(*row: Any) -> Holder:
-    holder = Holder(*row)
-    return replace(holder, role=Role(holder.role))
 
 
 async def _begin(connection: AsyncConnection, tenant_id: UUID, user_id: UUID, session: NewSession) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from telegram_assistant.domain.models import Seen
 from telegram_assistant.domain.post import Poll, Service, post_id, post_url
 from telegram_assistant.domain.text import Entity, EntityKind
-from telegram_assistant.stores.postgres.database import Store, as_tenant
+from telegram_assistant.stores.postgres.database import Found, Store, as_tenant, as_value
 from telegram_assistant.stores.postgres.pipeline import Recorded, path_of
 
 MOST_VERSIONS = 100
@@ -322,7 +322,8 @@ class PostViews(Store):
         used = {name: value for name, value in values.items() if value is not None}
         statement = _NEWEST.format(line=_LINE, narrowed=narrowed, channels=channels)
         return [
-            PostLine(**_line(row)) for row in await self._rows(statement, {**used, "limit": limit}, tenant=tenant_id)
+            as_value(PostLine, row, channel=_channel_of(row))
+            for row in await self._rows(statement, {**used, "limit": limit}, tenant=tenant_id)
         ]
 
     async def versions(self, tenant_id: UUID, wanted: UUID) -> list[Version]:
@@ -347,11 +348,11 @@ async def _view(connection: AsyncConnection, row: Row[Any]) -> PostView:
     if row.album_id is not None:
         album = tuple(one.post_id for one in await connection.execute(text(_ALBUM), {"id": row.album_id}))
     pages = await connection.execute(text(_PAGES), {"id": row.id})
-    return PostView(
-        **_line(row),
+    return as_value(
+        PostView,
+        row,
+        channel=_channel_of(row),
         entities=entities_of(row.entities),
-        pinned=row.pinned,
-        captured_at=row.captured_at,
         author=row.details.get("author"),
         files=tuple(await files_of(connection, album or [row.id])),
         album=album,
@@ -362,27 +363,11 @@ async def _view(connection: AsyncConnection, row: Row[Any]) -> PostView:
         reply_to=await _answered(connection, row.channel_id, row.details.get("reply_to")),
         poll=poll_of(row.details),
         service=service_of(row.details),
-        comments=row.comments,
     )
 
 
-def _line(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "channel": ChannelName(row.channel_id, row.title, row.username),
-        "message_id": row.message_id,
-        "posted_at": row.posted_at,
-        "text": row.text,
-        "edited_at": row.edited_at,
-        "deleted_at": row.deleted_at,
-        "version": row.version,
-        "album_id": row.album_id,
-        "has_media": row.has_media,
-        "views": row.views,
-        "forwards": row.forwards,
-        "replies": row.replies,
-        "reactions": row.reactions,
-    }
+def _channel_of(row: Found) -> ChannelName:
+    return ChannelName(row.channel_id, row.title, row.username)
 
 
 async def _caption(connection: AsyncConnection, album: tuple[UUID, ...]) -> Caption | None:

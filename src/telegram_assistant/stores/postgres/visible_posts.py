@@ -12,20 +12,21 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.domain.results import Origin, Passage, Shown
-from telegram_assistant.stores.postgres.database import Store, as_tenant
+from telegram_assistant.stores.postgres.database import Found, Store, as_tenant, as_value
 
 LONGEST_PAGE = 2000  # characters, as many as indexing takes
 MOST_NEW = 100  # posts that are counted
 LONGEST_BRIEF = 160  # characters of a post: enough to know whether it is worth opening
 
 _SHOWN = f"""
-SELECT p.id, p.channel_id, p.message_id, p.posted_at, p.text, p.details->'poll' AS poll, c.title, c.username,
-  c.tenant_id, p.edited_at IS NOT NULL AS edited, p.deleted_at IS NOT NULL AS deleted,
+SELECT p.id AS post_id, p.channel_id, p.message_id, p.posted_at, p.text, p.details->'poll' AS poll,
+  c.title AS channel_title, c.username AS channel_username, coalesce(c.tenant_id, '{SYSTEM_TENANT}') AS owner,
+  p.edited_at IS NOT NULL AS edited, p.deleted_at IS NOT NULL AS deleted,
   (SELECT array_agg(concat_ws(E'\\n', r.data->>'description', r.data->'ocr'->>'text') ORDER BY m.position)
    FROM post_media m JOIN picture_results r ON r.sha256 = m.sha256 WHERE m.post_id = p.id) AS pictures,
   (SELECT array_agg(concat_ws(E'\\n', w.title, coalesce(nullif(w.description, ''), left(w.text, {LONGEST_PAGE}))))
@@ -139,7 +140,7 @@ class VisiblePosts(Store):
         if not post_ids:
             return {}
         rows = await self._rows(_SHOWN, {"ids": list(post_ids)}, tenant=tenant_id)
-        return {row.id: _shown(row) for row in rows}
+        return {row.post_id: _shown(row) for row in rows}
 
     async def albums(self, tenant_id: UUID, album_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
         """The posts of albums, in their order."""
@@ -167,8 +168,8 @@ class VisiblePosts(Store):
 
     async def overview(self, tenant_id: UUID, *, since: datetime) -> Overview:
         """`since`: from when on a post is recent."""
-        async with as_tenant(self._database, tenant_id) as connection:
-            return Overview(*(await connection.execute(text(_OVERVIEW), {"since": since})).one())
+        [row] = await self._rows(_OVERVIEW, {"since": since}, tenant=tenant_id)
+        return Overview(*row)
 
     async def searchable(self, tenant_id: UUID) -> bool:
         """Whether any post can be found."""
@@ -203,22 +204,12 @@ def _named(name: str) -> tuple[Any, dict[str, Any]]:
     return text(statement), {"username": username, "title": name.removeprefix("@")}
 
 
-def _shown(row: Row[Any]) -> Shown:
+def _shown(row: Found) -> Shown:
     poll = row.poll or {}
     asked = [str(poll.get("question", "")), *map(str, poll.get("answers", ()))]
     own = "\n\n".join(part for part in (row.text, "\n".join(asked)) if part.strip())
     texts = [(Origin.TEXT, own)]
     texts += [(Origin.PICTURE, words) for words in row.pictures or ()]
     texts += [(Origin.PAGE, words) for words in row.pages or ()]
-    return Shown(
-        post_id=row.id,
-        owner=row.tenant_id or UUID(SYSTEM_TENANT),
-        channel_id=row.channel_id,
-        channel_title=row.title,
-        channel_username=row.username,
-        message_id=row.message_id,
-        posted_at=row.posted_at,
-        edited=row.edited,
-        deleted=row.deleted,
-        passages=tuple(Passage(origin, words) for origin, words in texts if words and words.strip()),
-    )
+    passages = [Passage(origin, words) for origin, words in texts if words and words.strip()]
+    return as_value(Shown, row, passages=passages)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
@@ -109,12 +109,11 @@ class Requests(Store):
 
     async def open(self) -> list[Request]:
         statement = f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id"
-        return [Request(*row) for row in await self._rows(statement)]
+        return await self._all(Request, statement)
 
     async def get(self, tenant_id: UUID, reference: str) -> Request | None:
         statement = f"SELECT {_REQUEST} FROM channel_requests WHERE tenant_id = :t AND reference = :r"
-        row = await self._row(statement, {"t": tenant_id, "r": reference})
-        return None if row is None else Request(*row)
+        return await self._first(Request, statement, {"t": tenant_id, "r": reference})
 
     async def drop(self, tenant_id: UUID, reference: str) -> bool:
         statement = "DELETE FROM channel_requests WHERE tenant_id = :t AND reference = :r"
@@ -130,8 +129,7 @@ class Requests(Store):
             f" WHERE id IN (SELECT id FROM due) RETURNING {_REQUEST}"
         )
         values = {"now": now, "until": now + hold, "limit": limit, "without": list(without)}
-        rows = await self._rows(statement, values)
-        return sorted((Request(*row) for row in rows), key=lambda request: request.id)
+        return sorted(await self._all(Request, statement, values), key=lambda request: request.id)
 
     async def fail(self, request: Request, error: str, *, next_attempt_at: datetime) -> None:
         statement = "UPDATE channel_requests SET last_error = :error, next_attempt_at = :next WHERE id = :id"
@@ -273,7 +271,6 @@ class Summary:
     failing: int
 
 
-_FIELDS = tuple(Watched.__dataclass_fields__)
 _COUNTED = {
     "private": "channels.tenant_id IS NOT NULL",
     "priority": "coalesce(mine.priority, 0)",
@@ -287,8 +284,9 @@ _COUNTED = {
         "coalesce((SELECT upper(r) - 1 FROM unnest(coverage) AS r WHERE r @> asked.start LIMIT 1), asked.start - 1)"
     ),
 }
+_COLUMNS = {name: f"channels.{name}" for name in Watched.__dataclass_fields__} | _COUNTED
 _SELECT = (
-    f"SELECT {', '.join(_COUNTED.get(name, f'channels.{name}') for name in _FIELDS)} FROM channels"
+    f"SELECT {', '.join(f'{column} AS {name}' for name, column in _COLUMNS.items())} FROM channels"
     " LEFT JOIN channel_settings mine ON mine.channel_id = channels.id, LATERAL (SELECT"  # one row: the tenant's
     " coalesce(requested_from, newest_id + 1) AS start, greatest(requested_from, newest_id + 1) AS stop) AS asked"
     " WHERE status IN ('active', 'dead')"
@@ -311,25 +309,22 @@ class WatchedChannels(Store):
         title, number = after or (None, 0)
         values = {"after_title": title, "after_id": number, "limit": limit}
         names = {"words": words, "name": words.removeprefix("@")}
-        return [_watched(row) for row in await self._rows(statement, values | names, tenant=tenant_id)]
+        return await self._all(Watched, statement, values | names, tenant=tenant_id)
 
     async def summary(self, tenant_id: UUID) -> Summary:
-        statement = text(
+        statement = (
             "SELECT count(*), coalesce(sum(captured), 0), count(*) FILTER (WHERE failures > 0 OR status = 'dead')"
             " FROM channels WHERE status IN ('active', 'dead')"
         )
-        async with as_tenant(self._database, tenant_id) as connection:
-            channels, captured, failing = (await connection.execute(statement)).one()
-        return Summary(int(channels), int(captured), int(failing))
+        [row] = await self._rows(statement, tenant=tenant_id)
+        return Summary(*map(int, row))
 
     async def get(self, tenant_id: UUID, channel_id: int) -> Watched | None:
-        row = await self._row(f"{_SELECT} AND id = :id", {"id": channel_id}, tenant=tenant_id)
-        return None if row is None else _watched(row)
+        return await self._first(Watched, f"{_SELECT} AND id = :id", {"id": channel_id}, tenant=tenant_id)
 
     async def by_ref(self, tenant_id: UUID, ref: ChannelRef) -> Watched | None:
         statement = f"{_SELECT} AND (lower(username) = :name OR id = CAST(:id AS bigint))"
-        row = await self._row(statement, {"name": ref.username, "id": ref.channel_id}, tenant=tenant_id)
-        return None if row is None else _watched(row)
+        return await self._first(Watched, statement, {"name": ref.username, "id": ref.channel_id}, tenant=tenant_id)
 
     async def filling(self, tenant_id: UUID, *, limit: int) -> list[Watched]:
         """Channels whose older posts are on their way, those with the most to come first."""
@@ -338,7 +333,7 @@ class WatchedChannels(Store):
             " OR NOT coverage @> int8range(asked.start, asked.stop))"
             " ORDER BY asked.stop - asked.start DESC LIMIT :limit"
         )
-        return [_watched(row) for row in await self._rows(statement, {"limit": limit}, tenant=tenant_id)]
+        return await self._all(Watched, statement, {"limit": limit}, tenant=tenant_id)
 
     async def public(self, username: str) -> Known | None:
         """Of a public channel that any tenant watches: what its own page says too."""
@@ -346,13 +341,12 @@ class WatchedChannels(Store):
             "SELECT username, title, about, subscribers FROM channels"
             " WHERE lower(username) = :name AND tenant_id IS NULL AND status IN ('active', 'dead')"
         )
-        row = await self._row(statement, {"name": username})
-        return None if row is None else Known(*row)
+        return await self._first(Known, statement, {"name": username})
 
     async def requests(self, tenant_id: UUID, *, limit: int) -> list[Request]:
         """Requests that are still open, newest first."""
         statement = f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id DESC LIMIT :limit"
-        return [Request(*row) for row in await self._rows(statement, {"limit": limit}, tenant=tenant_id)]
+        return await self._all(Request, statement, {"limit": limit}, tenant=tenant_id)
 
     async def request(
         self, tenant_id: UUID, *, number: int | None = None, reference: str | None = None
@@ -362,8 +356,7 @@ class WatchedChannels(Store):
             f"SELECT {_REQUEST} FROM channel_requests"
             " WHERE id = CAST(:number AS bigint) OR reference = CAST(:reference AS text)"
         )
-        row = await self._row(statement, {"number": number, "reference": reference}, tenant=tenant_id)
-        return None if row is None else Request(*row)
+        return await self._first(Request, statement, {"number": number, "reference": reference}, tenant=tenant_id)
 
     async def drop_request(self, tenant_id: UUID, number: int) -> bool:
         statement = "DELETE FROM channel_requests WHERE id = :number AND channel_id IS NULL"
@@ -409,7 +402,3 @@ class WatchedChannels(Store):
         for day, hour, posts in await self._rows(statement, values, tenant=tenant_id):
             counts[day][hour] = posts
         return counts
-
-
-def _watched(row: Row[Any]) -> Watched:
-    return Watched(**dict(zip(_FIELDS, row, strict=True)))
