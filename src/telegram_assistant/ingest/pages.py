@@ -200,7 +200,7 @@ class Memory:
         await self._store.use_reader(self._reader, self._clock())
 
     async def of(self, channel_id: int) -> ChannelMemory:
-        return ChannelMemory(self, channel_id, await self._store.of(channel_id, self._clock()))
+        return ChannelMemory(self, channel_id, await self._store.known(channel_id, self._clock()))
 
     async def write(self, channel_id: int, found: Collection[int], read: Collection[int]) -> None:
         if found:

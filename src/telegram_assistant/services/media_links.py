@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from telegram_assistant.access.credentials import Signer
-from telegram_assistant.ai.vision.shrink import PICTURE
+from telegram_assistant.ai.vision.shrink import Shrinker
 from telegram_assistant.errors import Skip
-from telegram_assistant.processes.worker import Worker, our_module
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.post_views import KeptFile
 
@@ -60,9 +59,7 @@ class Thumbnails:
     def __init__(self, media: MediaStore, *, most_kept: int = MOST_KEPT) -> None:
         self._media = media
         self._most_kept = most_kept
-        self._worker = Worker(
-            "thumbnail_worker", our_module("telegram_assistant.services.thumbnail_worker"), limit=_LIMIT
-        )
+        self._shrinker = Shrinker("thumbnail", limit=_LIMIT)
         self._turn = asyncio.Lock()  # a second request for the same picture finds it made
         self._kept: OrderedDict[tuple[str, int], bytes | str] = OrderedDict()
         self._size = 0
@@ -80,16 +77,18 @@ class Thumbnails:
         return made
 
     async def close(self) -> None:
-        await self._worker.close()
+        await self._shrinker.close()
 
     async def _make(self, file: KeptFile, width: int) -> bytes | str:
         """Or the reason why there is none, which stays so: the same bytes are the same picture."""
         if file.size > LARGEST:
             return "the file is too large for a preview"
         content = b"".join([piece async for piece in self._media.stream(file.storage_key)])
-        answer = await self._worker.ask(b"%d %b" % (width, content))
-        rest = answer[len(PICTURE) :]
-        made = rest if answer.startswith(PICTURE) else rest.decode(errors="replace")
+        made: bytes | str
+        try:
+            made = await self._shrinker.shrunk(b"%d %b" % (width, content))
+        except Skip as exc:
+            made = str(exc)
         self._keep((file.sha256, width), made)
         return made
 

@@ -70,7 +70,7 @@ async def drop_letters(services: Services, admin: Caller, letters: list[Letter])
 
 async def count_storage(usage: StorageUsage, caller: Caller) -> list[Usage]:
     try:
-        return await usage.of(caller.tenant_id)
+        return await usage.of_tenant(caller.tenant_id)
     except DBAPIError as exc:
         raise Retry("Counting took too long: try again when less is going on", after=60) from exc
 

@@ -69,7 +69,9 @@ class Setting:
 
     async def visit(self) -> None:
         page = await self._source.channel(Peer(1001, 11)).page_after(0)
-        await self._saver.save(Reading(channel_id=1001, posts=page.posts, proven=Coverage.of((1, 3)), newest_id=2))
+        await self._saver.save(
+            Reading(channel_id=1001, posts=page.posts, proven=Coverage.of_spans((1, 3)), newest_id=2)
+        )
 
 
 @asynccontextmanager
