@@ -93,6 +93,15 @@ class Hit:
     pictures: tuple[str, ...] = ()  # SHA-256 of its photos, those of its album too
     tellers: tuple[Teller, ...] = ()  # empty: only this post does
 
+    @property
+    def posts(self) -> tuple[UUID, ...]:
+        return self.album or (self.post.post_id,)
+
+    @property
+    def others(self) -> tuple[Teller, ...]:
+        """Who tells it besides."""
+        return tuple(one for one in self.tellers if one.post_id != self.post.post_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Facet:

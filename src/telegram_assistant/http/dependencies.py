@@ -17,6 +17,7 @@ from telegram_assistant.domain.alerting import AlertChannel
 from telegram_assistant.domain.saved_search import SavedSearch
 from telegram_assistant.search.graph import GraphWalk
 from telegram_assistant.services.alerts import AlertPlaceActions, SavedSearchActions
+from telegram_assistant.services.channels import ChannelActions
 from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.problems import Problem, forbidden, not_found
 from telegram_assistant.services.services import Services
@@ -107,6 +108,14 @@ SEARCH = "1b671a64-40d5-491e-99b0-da01ff1f3341"
 PLACE = "3f1c2f0e-8f7e-4c7b-9b6a-0d6f1a2b3c4d"
 
 
+def channels_of(services: ServicesDep, caller: CallerDep) -> ChannelActions:
+    return ChannelActions(services, caller)
+
+
+def admin_channels_of(services: ServicesDep, admin: AdminDep) -> ChannelActions:
+    return ChannelActions(services, admin)
+
+
 def digests_of(services: ServicesDep, caller: CallerDep) -> DigestActions:
     return DigestActions(services, caller)
 
@@ -126,6 +135,8 @@ def graph_walk_of(services: ServicesDep) -> GraphWalk:
     return GraphWalk(services.graph, SearchDocuments(database), VisiblePosts(database), owners_for)
 
 
+ChannelsDep = Annotated[ChannelActions, Depends(channels_of)]
+AdminChannelsDep = Annotated[ChannelActions, Depends(admin_channels_of)]
 DigestDep = Annotated[DigestActions, Depends(digests_of)]
 SavedDep = Annotated[SavedSearchActions, Depends(saved_of)]
 PlacesDep = Annotated[AlertPlaceActions, Depends(places_of)]

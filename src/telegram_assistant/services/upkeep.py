@@ -11,6 +11,7 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.jobs import Plan, plans
 from telegram_assistant.services.problems import Problem, forbidden, not_found
 from telegram_assistant.services.services import Services
+from telegram_assistant.stages import STAGES
 from telegram_assistant.stores.postgres.jobs import JobRuns, Run
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter, OwnLetters
 from telegram_assistant.stores.postgres.storage import Storage, StorageUsage, Usage
@@ -47,8 +48,16 @@ def only_the_operator(admin: Caller) -> None:
 AT_ONCE = 10_000
 
 
-async def one_letter(letters: OwnLetters, letter_id: int) -> Letter:
-    found = await letters.get(letter_id)
+def known_stage(name: str | None) -> str | None:
+    """None: all stages."""
+    if name is not None and name not in STAGES:
+        raise Problem(422, f"stage: there are {', '.join(STAGES)}")
+    return name
+
+
+async def one_letter(services: Services, admin: Caller, letter_id: int) -> Letter:
+    """Of the admin's own tenant."""
+    found = await OwnLetters(services.database, admin.tenant_id).get(letter_id)
     if found is None:
         raise not_found("dead letter")
     return found

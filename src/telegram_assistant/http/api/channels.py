@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -23,8 +23,8 @@ from telegram_assistant.http.answers import (
     read_cursor,
     write_cursor,
 )
-from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, ChannelActions
+from telegram_assistant.http.dependencies import AdminChannelsDep, CallerDep, ChannelsDep
+from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.stores.postgres.watched_channels import Watched
 
@@ -227,18 +227,13 @@ MOST_REQUESTS = 200
 router = APIRouter(prefix="/channels", tags=["channels"])
 
 
-def _desk(services: ServicesDep, caller: CallerDep) -> ChannelActions:
-    return ChannelActions(services, caller)
-
-
-DeskDep = Annotated[ChannelActions, Depends(_desk)]
 ChannelId = Annotated[int, Path(ge=1, le=MAX_CHANNEL_ID, description="Telegram's id, without -100.")]
 RequestId = Annotated[int, Path(ge=1, lt=2**63)]
 
 
 @router.get("", operation_id="list_channels", summary="The channels that you watch")
 async def list_channels(
-    desk: DeskDep,
+    desk: ChannelsDep,
     caller: CallerDep,
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
@@ -254,7 +249,7 @@ async def list_channels(
 
 
 @router.post("", status_code=202, operation_id="add_channel", summary="Watch a channel")
-async def add_channel(desk: DeskDep, wish: NewChannel, response: Response) -> RequestAnswer:
+async def add_channel(desk: ChannelsDep, wish: NewChannel, response: Response) -> RequestAnswer:
     """Telegram is asked soon; read the request to see what became of it."""
     request = await desk.add(wish.reference)
     response.headers["Location"] = f"/api/v1/channels/requests/{request.id}"
@@ -263,7 +258,7 @@ async def add_channel(desk: DeskDep, wish: NewChannel, response: Response) -> Re
 
 @router.get("/preview", operation_id="preview_channel", summary="What is known of a channel before you watch it")
 async def preview_channel(
-    desk: DeskDep, reference: Annotated[str, Query(min_length=1, max_length=LONGEST_REFERENCE)]
+    desk: ChannelsDep, reference: Annotated[str, Query(min_length=1, max_length=LONGEST_REFERENCE)]
 ) -> PreviewAnswer:
     found = await desk.preview(reference)
     known = found.watched or found.known
@@ -281,14 +276,14 @@ async def preview_channel(
 
 
 @router.get("/requests", operation_id="list_channel_requests", summary="Channels that are still being looked for")
-async def list_requests(desk: DeskDep, caller: CallerDep) -> Items[RequestAnswer]:
+async def list_requests(desk: ChannelsDep, caller: CallerDep) -> Items[RequestAnswer]:
     """The newest first."""
     found = await desk.watched.requests(caller.tenant_id, limit=MOST_REQUESTS)
     return Items(items=[RequestAnswer.model_validate(request) for request in found])
 
 
 @router.get("/requests/{request_id}", operation_id="get_channel_request", summary="What became of a wish")
-async def get_request(desk: DeskDep, caller: CallerDep, request_id: RequestId) -> RequestAnswer:
+async def get_request(desk: ChannelsDep, caller: CallerDep, request_id: RequestId) -> RequestAnswer:
     found = await desk.watched.request(caller.tenant_id, number=request_id)
     if found is None:
         raise not_found("request")
@@ -298,22 +293,19 @@ async def get_request(desk: DeskDep, caller: CallerDep, request_id: RequestId) -
 @router.delete(
     "/requests/{request_id}", status_code=204, operation_id="drop_channel_request", summary="Take a wish back"
 )
-async def drop_request(desk: DeskDep, request_id: RequestId) -> None:
+async def drop_request(desk: ChannelsDep, request_id: RequestId) -> None:
     """Of another user: admins."""
     if not await desk.drop_request(request_id):
         raise not_found("open request")
 
 
 @router.get("/{channel_id}", operation_id="get_channel", summary="One channel", response_model=ChannelAnswer)
-async def get_channel(request: Request, desk: DeskDep, channel_id: ChannelId) -> Response:
+async def get_channel(request: Request, desk: ChannelsDep, channel_id: ChannelId) -> Response:
     return etagged(request, ChannelAnswer.model_validate(await desk.get(channel_id)))
 
 
 @router.patch("/{channel_id}", operation_id="change_channel", summary="Change priority or time zone (admins)")
-async def change_channel(
-    services: ServicesDep, admin: AdminDep, channel_id: ChannelId, change: ChannelChange
-) -> ChannelAnswer:
-    desk = ChannelActions(services, admin)
+async def change_channel(desk: AdminChannelsDep, channel_id: ChannelId, change: ChannelChange) -> ChannelAnswer:
     changed = await desk.change(channel_id, priority=change.priority, timezone=change.timezone)
     return ChannelAnswer.model_validate(changed)
 
@@ -321,13 +313,13 @@ async def change_channel(
 @router.delete(
     "/{channel_id}", status_code=204, operation_id="remove_channel", summary="Stop watching a channel (admins)"
 )
-async def remove_channel(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> None:
+async def remove_channel(desk: AdminChannelsDep, channel_id: ChannelId) -> None:
     """Your tenant does not see it any more. What was captured stays for others who watch it, or add it again."""
-    await ChannelActions(services, admin).remove(channel_id)
+    await desk.remove(channel_id)
 
 
 @router.post("/{channel_id}/parse", status_code=202, operation_id="parse_channel", summary="Visit a channel now")
-async def parse_channel(desk: DeskDep, channel_id: ChannelId) -> VisitAnswer:
+async def parse_channel(desk: ChannelsDep, channel_id: ChannelId) -> VisitAnswer:
     return _asked(await desk.visit(channel_id), "")
 
 
@@ -337,23 +329,23 @@ async def parse_channel(desk: DeskDep, channel_id: ChannelId) -> VisitAnswer:
     operation_id="revive_channel",
     summary="Try a given-up channel again (admins)",
 )
-async def revive_channel(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> VisitAnswer:
-    return _asked(await ChannelActions(services, admin).revive(channel_id), "")
+async def revive_channel(desk: AdminChannelsDep, channel_id: ChannelId) -> VisitAnswer:
+    return _asked(await desk.revive(channel_id), "")
 
 
 @router.post("/{channel_id}/backfill", status_code=202, operation_id="backfill_channel", summary="Ask for older posts")
-async def backfill_channel(desk: DeskDep, channel_id: ChannelId, history: HistoryRequest) -> VisitAnswer:
+async def backfill_channel(desk: ChannelsDep, channel_id: ChannelId, history: HistoryRequest) -> VisitAnswer:
     """What is older than 31 days: admins."""
     return _asked(await desk.backfill(channel_id, history.since), "/ledger")
 
 
 @router.get("/{channel_id}/ledger", operation_id="get_ledger", summary="What is known of every message id")
-async def get_ledger(desk: DeskDep, channel_id: ChannelId) -> LedgerAnswer:
+async def get_ledger(desk: ChannelsDep, channel_id: ChannelId) -> LedgerAnswer:
     return LedgerAnswer.model_validate(await desk.ledger(channel_id))
 
 
 @router.get("/{channel_id}/explain", operation_id="explain_channel", summary="When it is looked at next, and why")
-async def explain_channel(desk: DeskDep, channel_id: ChannelId) -> ExplainAnswer:
+async def explain_channel(desk: ChannelsDep, channel_id: ChannelId) -> ExplainAnswer:
     explained = await desk.explain(channel_id)
     decision = explained.decision
     return ExplainAnswer(
@@ -366,7 +358,7 @@ async def explain_channel(desk: DeskDep, channel_id: ChannelId) -> ExplainAnswer
 
 
 @router.get("/{channel_id}/rhythm", operation_id="get_rhythm", summary="When a channel posts, by weekday and hour")
-async def get_rhythm(desk: DeskDep, channel_id: ChannelId) -> RhythmAnswer:
+async def get_rhythm(desk: ChannelsDep, channel_id: ChannelId) -> RhythmAnswer:
     channel = await desk.get(channel_id)
     rhythm = await desk.rhythm(channel)
     gap = rhythm.gap

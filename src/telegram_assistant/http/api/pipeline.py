@@ -33,12 +33,13 @@ from telegram_assistant.services.upkeep import (
     ask_for,
     drop_letters,
     known_job,
+    known_stage,
     one_letter,
     only_the_operator,
     replay_letters,
     table,
 )
-from telegram_assistant.stages import PIPELINE, STAGES, Row
+from telegram_assistant.stages import PIPELINE, Row
 from telegram_assistant.stores.postgres.jobs import JobRuns, Outcome
 from telegram_assistant.stores.postgres.pipeline import Letter, OwnLetters
 
@@ -193,22 +194,23 @@ async def list_letters(
     limit: Annotated[int, Query(ge=1, le=MOST_LETTERS)] = 50,
     cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
 ) -> Page[LetterAnswer]:
-    _check(stage)
     before = int(read_cursor(cursor, int)[0]) if cursor is not None else None
-    found = await OwnLetters(services.database, admin.tenant_id).page(stage=stage, limit=limit + 1, before=before)
+    found = await OwnLetters(services.database, admin.tenant_id).page(
+        stage=known_stage(stage), limit=limit + 1, before=before
+    )
     return page_of(found, limit, LetterAnswer.model_validate, lambda letter: write_cursor(letter.id))
 
 
 @dead_letters.get("/{letter_id}", operation_id="get_dead_letter", summary="One whole, with its content (admins)")
 async def get_letter(services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> WholeLetterAnswer:
-    letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
+    letter = await one_letter(services, admin, letter_id)
     return WholeLetterAnswer.model_validate(letter)
 
 
 @dead_letters.post("/{letter_id}/replay", operation_id="replay_dead_letter", summary="Try one again (admins)")
 async def replay_letter(services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> Handled:
     """It goes to the stage that failed, and only there."""
-    letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
+    letter = await one_letter(services, admin, letter_id)
     return await _replayed(services, admin, [letter])
 
 
@@ -216,19 +218,19 @@ async def replay_letter(services: ServicesDep, admin: AdminDep, letter_id: Lette
     "/{letter_id}", status_code=204, operation_id="drop_dead_letter", summary="Forget one for good (admins)"
 )
 async def drop_letter(services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> None:
-    letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
+    letter = await one_letter(services, admin, letter_id)
     await drop_letters(services, admin, [letter])
 
 
 @dead_letters.post("/replay", operation_id="replay_dead_letters", summary="Try many again (admins)")
 async def replay_many(services: ServicesDep, admin: AdminDep, chosen: Annotated[Chosen, Body()]) -> Handled:
-    letters = await _chosen(OwnLetters(services.database, admin.tenant_id), chosen)
+    letters = await _chosen(services, admin, chosen)
     return await _replayed(services, admin, letters)
 
 
 @dead_letters.post("/drop", operation_id="drop_dead_letters", summary="Forget many for good (admins)")
 async def drop_many(services: ServicesDep, admin: AdminDep, chosen: Annotated[Chosen, Body()]) -> Handled:
-    letters = await _chosen(OwnLetters(services.database, admin.tenant_id), chosen)
+    letters = await _chosen(services, admin, chosen)
     return Handled(done=await drop_letters(services, admin, letters), left=[], action="dropped")
 
 
@@ -237,16 +239,11 @@ async def _replayed(services: Services, admin: Caller, letters: list[Letter]) ->
     return Handled(done=done, left=left, action="replayed")
 
 
-async def _chosen(letters: OwnLetters, chosen: Chosen) -> list[Letter]:
+async def _chosen(services: Services, admin: Caller, chosen: Chosen) -> list[Letter]:
     if chosen.ids is None:
-        _check(chosen.stage)
-        return await letters.page(stage=chosen.stage, limit=AT_ONCE)
-    return [await one_letter(letters, number) for number in dict.fromkeys(chosen.ids)]
-
-
-def _check(stage: str | None) -> None:
-    if stage is not None and stage not in STAGES:
-        raise Problem(422, f"stage: there are {', '.join(STAGES)}")
+        own = OwnLetters(services.database, admin.tenant_id)
+        return await own.page(stage=known_stage(chosen.stage), limit=AT_ONCE)
+    return [await one_letter(services, admin, number) for number in dict.fromkeys(chosen.ids)]
 
 
 MOST_RUNS = 200

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, TypeAlias
 from zoneinfo import available_timezones
 
-from fastapi import APIRouter, Depends, Form, Path, Query, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.access import Caller
@@ -18,13 +18,12 @@ from telegram_assistant.domain.polling import Explanation, Reason
 from telegram_assistant.domain.silence import GapReport
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
-from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
+from telegram_assistant.http.dependencies import AdminChannelsDep, CallerDep, ChannelsDep, ServicesDep
 from telegram_assistant.http.web.charts import coverage_strip
 from telegram_assistant.http.web.page import Span, fragment, page, span_of
 from telegram_assistant.ingest.polling import Explained, Why
 from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, RHYTHM_WEEKS, ChannelActions
 from telegram_assistant.services.problems import Problem
-from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.watched_channels import Watched
 
 ON_A_PAGE = 100
@@ -34,11 +33,6 @@ HOLES_NAMED = 6
 router = APIRouter(include_in_schema=False)
 
 
-def _desk(services: ServicesDep, caller: CallerDep) -> ChannelActions:
-    return ChannelActions(services, caller)
-
-
-DeskDep = Annotated[ChannelActions, Depends(_desk)]
 ChannelId = Annotated[int, Path(ge=1, le=MAX_CHANNEL_ID)]
 Words = Annotated[str, Query(max_length=200)]
 Cursor = Annotated[str | None, Query(max_length=LONGEST)]
@@ -46,7 +40,7 @@ Reference = Annotated[str, Form(max_length=LONGEST_REFERENCE)]
 
 
 @router.get("/channels")
-async def channels(request: Request, desk: DeskDep, caller: CallerDep, q: Words = "") -> HTMLResponse:
+async def channels(request: Request, desk: ChannelsDep, caller: CallerDep, q: Words = "") -> HTMLResponse:
     return page(
         request,
         "channels.html",
@@ -59,14 +53,14 @@ async def channels(request: Request, desk: DeskDep, caller: CallerDep, q: Words 
 
 @router.get("/channels/list")
 async def listed(
-    request: Request, desk: DeskDep, caller: CallerDep, q: Words = "", cursor: Cursor = None
+    request: Request, desk: ChannelsDep, caller: CallerDep, q: Words = "", cursor: Cursor = None
 ) -> HTMLResponse:
     found = await _listed(desk, caller, q, cursor)
     return fragment(request, "channels_list.html", caller=caller, **found)
 
 
 @router.get("/channels/preview")
-async def preview(request: Request, desk: DeskDep, caller: CallerDep, reference: Words = "") -> HTMLResponse:
+async def preview(request: Request, desk: ChannelsDep, caller: CallerDep, reference: Words = "") -> HTMLResponse:
     """What is known of what is being typed."""
     wrong, found = "", None
     if reference.strip():
@@ -78,7 +72,7 @@ async def preview(request: Request, desk: DeskDep, caller: CallerDep, reference:
 
 
 @router.get("/channels/requests")
-async def requested(request: Request, desk: DeskDep, caller: CallerDep, had: int = 0) -> HTMLResponse:
+async def requested(request: Request, desk: ChannelsDep, caller: CallerDep, had: int = 0) -> HTMLResponse:
     """Asked again and again while something is looked for; `had` is how many there were, so that the list follows."""
     found = await _requested(desk, caller)
     answer = fragment(request, "channels_requests.html", caller=caller, **found)
@@ -88,7 +82,7 @@ async def requested(request: Request, desk: DeskDep, caller: CallerDep, had: int
 
 
 @router.post("/channels")
-async def add(request: Request, desk: DeskDep, caller: CallerDep, reference: Reference = "") -> Response:
+async def add(request: Request, desk: ChannelsDep, caller: CallerDep, reference: Reference = "") -> Response:
     await desk.add(reference)
     if "hx-request" not in request.headers:
         return RedirectResponse("/channels", status_code=303)
@@ -98,7 +92,7 @@ async def add(request: Request, desk: DeskDep, caller: CallerDep, reference: Ref
 
 @router.post("/channels/requests/{number}/drop")
 async def drop_request(
-    request: Request, desk: DeskDep, caller: CallerDep, number: Annotated[int, Path(ge=1, lt=2**63)]
+    request: Request, desk: ChannelsDep, caller: CallerDep, number: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
     await desk.drop_request(number)
     if "hx-request" not in request.headers:
@@ -109,7 +103,7 @@ async def drop_request(
 
 @router.get("/channels/{channel_id}")
 async def channel(
-    request: Request, desk: DeskDep, services: ServicesDep, caller: CallerDep, channel_id: ChannelId
+    request: Request, desk: ChannelsDep, services: ServicesDep, caller: CallerDep, channel_id: ChannelId
 ) -> HTMLResponse:
     found = await desk.get(channel_id)
     rhythm, explained = await desk.rhythm(found), await desk.explain(channel_id)
@@ -136,19 +130,19 @@ async def channel(
 
 
 @router.get("/channels/{channel_id}/coverage")
-async def coverage(request: Request, desk: DeskDep, caller: CallerDep, channel_id: ChannelId) -> HTMLResponse:
+async def coverage(request: Request, desk: ChannelsDep, caller: CallerDep, channel_id: ChannelId) -> HTMLResponse:
     """Polled while older posts are on their way."""
     found = await desk.get(channel_id)
     return fragment(request, "channel_coverage.html", caller=caller, channel=found, **await _coverage(desk, channel_id))
 
 
 @router.post("/channels/{channel_id}/visit")
-async def visit(desk: DeskDep, channel_id: ChannelId) -> Response:
+async def visit(desk: ChannelsDep, channel_id: ChannelId) -> Response:
     return _back(await desk.visit(channel_id))
 
 
 @router.post("/channels/{channel_id}/backfill")
-async def backfill(desk: DeskDep, channel_id: ChannelId, since: Annotated[date | None, Form()] = None) -> Response:
+async def backfill(desk: ChannelsDep, channel_id: ChannelId, since: Annotated[date | None, Form()] = None) -> Response:
     """From a day on; without one, everything."""
     if since is not None and since.year < FIRST_YEAR:
         raise Problem(422, f"Telegram has no posts from before {FIRST_YEAR}")
@@ -156,31 +150,26 @@ async def backfill(desk: DeskDep, channel_id: ChannelId, since: Annotated[date |
 
 
 @router.post("/channels/{channel_id}/remove")
-async def remove(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> Response:
-    await _of(services, admin).remove(channel_id)
+async def remove(desk: AdminChannelsDep, channel_id: ChannelId) -> Response:
+    await desk.remove(channel_id)
     return RedirectResponse("/channels", status_code=303)
 
 
 @router.post("/channels/{channel_id}/revive")
-async def revive(services: ServicesDep, admin: AdminDep, channel_id: ChannelId) -> Response:
-    return _back(await _of(services, admin).revive(channel_id))
+async def revive(desk: AdminChannelsDep, channel_id: ChannelId) -> Response:
+    return _back(await desk.revive(channel_id))
 
 
 @router.post("/channels/{channel_id}/change")
 async def change(
-    services: ServicesDep,
-    admin: AdminDep,
+    desk: AdminChannelsDep,
     channel_id: ChannelId,
     priority: Annotated[int, Form(ge=-1000, le=1000)],
     timezone: Annotated[str, Form(max_length=64)],
 ) -> Response:
     if timezone not in available_timezones():
         raise Problem(422, "There is no such time zone: choose one of the list")
-    return _back(await _of(services, admin).change(channel_id, priority=priority, timezone=timezone))
-
-
-def _of(services: Services, caller: Caller) -> ChannelActions:
-    return ChannelActions(services, caller)
+    return _back(await desk.change(channel_id, priority=priority, timezone=timezone))
 
 
 def _back(found: Watched) -> Response:

@@ -17,7 +17,6 @@ from telegram_assistant.http.web.page import fragment, link, page, span_of_secon
 from telegram_assistant.jobs import DIGESTS, START, Plan
 from telegram_assistant.jobs.runner import standing
 from telegram_assistant.names import JOBS_LOCK
-from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.services import Services
 from telegram_assistant.services.upkeep import (
     AT_ONCE,
@@ -25,6 +24,7 @@ from telegram_assistant.services.upkeep import (
     count_storage,
     drop_letters,
     known_job,
+    known_stage,
     one_letter,
     only_the_operator,
     replay_letters,
@@ -112,14 +112,14 @@ async def letters(
 
 @router.post("/pipeline/letters/{letter_id}/replay")
 async def replay(request: Request, services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> Response:
-    letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
+    letter = await one_letter(services, admin, letter_id)
     count, _ = await replay_letters(services, admin, [letter])
     return await _after(request, services, admin, done=("replayed", count))
 
 
 @router.post("/pipeline/letters/{letter_id}/drop")
 async def drop(request: Request, services: ServicesDep, admin: AdminDep, letter_id: LetterId) -> Response:
-    letter = await one_letter(OwnLetters(services.database, admin.tenant_id), letter_id)
+    letter = await one_letter(services, admin, letter_id)
     return await _after(request, services, admin, done=("dropped", await drop_letters(services, admin, [letter])))
 
 
@@ -128,7 +128,7 @@ async def replay_all(
     request: Request, services: ServicesDep, admin: AdminDep, stage: Annotated[str, Form(max_length=100)] = ""
 ) -> Response:
     """All of a stage, or of all."""
-    found = await OwnLetters(services.database, admin.tenant_id).page(stage=_stage(stage), limit=AT_ONCE)
+    found = await OwnLetters(services.database, admin.tenant_id).page(stage=known_stage(stage or None), limit=AT_ONCE)
     count, _ = await replay_letters(services, admin, found)
     return await _after(request, services, admin, done=("replayed", count))
 
@@ -171,21 +171,14 @@ async def _brought_back(services: Services) -> list[tuple[str, dict[str, int]]]:
 async def _letters(services: Services, admin: Caller, stage: str | None, cursor: str | None) -> dict[str, Any]:
     before = int(read_cursor(cursor, int)[0]) if cursor else None
     own = OwnLetters(services.database, admin.tenant_id)
-    found = await own.page(stage=_stage(stage), limit=ON_A_PAGE + 1, before=before)
-    more = len(found) > ON_A_PAGE
+    found = await own.page(stage=known_stage(stage or None), limit=ON_A_PAGE + 1, before=before)
     return {
         "letters": [_shown(letter) for letter in found[:ON_A_PAGE]],
         "counts": await own.counts(),
         "stage": stage or "",
-        "next": write_cursor(found[ON_A_PAGE - 1].id) if more else None,
+        "next": write_cursor(found[ON_A_PAGE - 1].id) if len(found) > ON_A_PAGE else None,
         "done": None,
     }
-
-
-def _stage(name: str | None) -> str | None:
-    if name and name not in STAGES:
-        raise Problem(422, f"There is no such stage; there are {', '.join(STAGES)}")
-    return name or None
 
 
 def _shown(letter: Letter) -> ShownLetter:

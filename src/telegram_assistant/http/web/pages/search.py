@@ -17,7 +17,7 @@ from markupsafe import Markup
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import Act, topics_of_query
 from telegram_assistant.domain.query import filters_in, has_filter, with_filter, without_filter, without_filters
-from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Sort, Teller
+from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Shown, Snippet, Sort
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import LONGEST_OF_SEARCH
 from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, ServicesDep, services_of
@@ -27,6 +27,7 @@ from telegram_assistant.http.web.rendering import highlighted
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.language.taxonomy import topic_title
 from telegram_assistant.search.graph import Node, NodeKind, Place
+from telegram_assistant.search.snippets import LENGTH
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.reading import note
 from telegram_assistant.services.services import Services
@@ -58,20 +59,13 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A story as the page shows it."""
+    """A story as a page shows it. `post_id`: of an album, the post that has the words."""
 
     hit: Hit
+    post_id: UUID
     text: Markup
     pictures: list[ShownFile]
     more_pictures: int
-
-    @property
-    def others(self) -> tuple[Teller, ...]:
-        return tuple(one for one in self.hit.tellers if one.post_id != self.hit.post.post_id)
-
-    @property
-    def first(self) -> Teller | None:
-        return self.hit.tellers[0] if self.hit.tellers else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +128,21 @@ async def _find(request: Request, caller: Caller, query: str, sort: Sort, *, cur
 
 
 async def _shown(services: Services, caller: Caller, results: Results) -> dict[str, Any]:
-    wanted = [post_id for hit in results.hits for post_id in _posts(hit)]
-    files = await PostFiles(services.database).of_posts(caller.tenant_id, wanted)
-    return {"hits": [_hit(hit, files) for hit in results.hits]}
+    files = await files_of(services, caller, results)
+    return {"hits": [shown_hit(hit, files) for hit in results.hits]}
 
 
-def _posts(hit: Hit) -> Sequence[UUID]:
-    return hit.album or (hit.post.post_id,)
+async def files_of(services: Services, caller: Caller, results: Results) -> dict[UUID, list[ShownFile]]:
+    wanted = [post_id for hit in results.hits for post_id in hit.posts]
+    return await PostFiles(services.database).of_posts(caller.tenant_id, wanted)
 
 
-def _hit(hit: Hit, files: dict[UUID, list[ShownFile]]) -> ShownHit:
-    pictures = [file for post_id in _posts(hit) for file in files.get(post_id, ()) if file.is_picture]
-    return ShownHit(hit, highlighted(hit.snippet), pictures[:PICTURES], max(0, len(pictures) - PICTURES))
+def shown_hit(hit: Hit, files: dict[UUID, list[ShownFile]], caption: Shown | None = None) -> ShownHit:
+    """`caption`: the post of its album that has words, where the hit has none."""
+    pictures = [file for post_id in hit.posts for file in files.get(post_id, ()) if file.is_picture]
+    words = Snippet(caption.text[:LENGTH], cut_after=len(caption.text) > LENGTH) if caption else hit.snippet
+    post = caption or hit.post
+    return ShownHit(hit, post.post_id, highlighted(words), pictures[:PICTURES], max(0, len(pictures) - PICTURES))
 
 
 def _chips(query: str, sort: Sort) -> list[Chip]:
