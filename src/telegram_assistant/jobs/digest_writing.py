@@ -39,7 +39,7 @@ from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.search.ask import gives_instructions, is_question, without_instructions
 from telegram_assistant.search.planning import Planner
-from telegram_assistant.search.ranking import Ranked, fold_stories, score_words
+from telegram_assistant.search.ranking import fold_stories, in_time, score_words
 from telegram_assistant.stores.postgres.digests import DigestPosts, Facts, Standing
 from telegram_assistant.stores.postgres.search import SearchDocuments
 
@@ -310,7 +310,7 @@ class Stories:
         fits = await self._fitting(tenant_id, wish, channels, since, until)
         facts = await self._posts.facts(tenant_id, [one.post_id for one in fits.documents])
         before = _Before((await self._posts.facts(tenant_id, list(told))).values(), told)
-        folded = fold_stories(_in_time(one) for one in fits.documents if one.post_id in facts)
+        folded = fold_stories(in_time(one) for one in fits.documents if one.post_id in facts)
         stories = [[facts[one.post_id] for one in story.candidates] for story in folded]
         new = [posts for posts in stories if not before.told(posts)]
         placed = place(
@@ -401,10 +401,6 @@ class _Before:
             for band in bands(post.signature)
             for known in self._by_band.get(band, ())
         )
-
-
-def _in_time(document: Document) -> Ranked:
-    return Ranked(document, document.posted_at.timestamp(), by_words=True, by_meaning=False)
 
 
 def _lead(posts: Sequence[Facts]) -> Facts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
@@ -69,8 +68,25 @@ class Place:
     more: bool = False  # only the newest posts were looked at
 
 
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A post that shares names, tags or pages with another."""
+
+    post: Shown
+    shared: tuple[str, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Of one post."""
+
+    near: tuple[Near, ...] = ()
+    forwards: tuple[Shown, ...] = ()  # the same origin, the oldest first
+
+
 class GraphWalk:
-    """For the API and the page."""
+    """For the API and the pages."""
 
     def __init__(
         self,
@@ -103,6 +119,18 @@ class GraphWalk:
                 place = await self._place(tenant_id, Node(kind, key, key), held)
                 return place if place.node.posts else None
 
+    async def around_post(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> Around:
+        """The graph that holds the post is asked. Raises Retry when it is away."""
+        graph = self._there()
+        own = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
+        if own is None:
+            return Around()
+        near = await graph.neighbours(own.owner, post_id, limit=limit * MORE)
+        forwards = await graph.forwards(own.owner, post_id, limit=limit * MORE)
+        shown = await self._posts.posts(tenant_id, [*(one.post_id for one in near), *forwards])
+        seen = [Near(shown[one.post_id], one.shared, one.score) for one in near if one.post_id in shown]
+        return Around(tuple(seen[:limit]), tuple(shown[one] for one in forwards if one in shown)[:limit])
+
     async def _of_channels(self, tenant_id: UUID, node: Node, channels: Sequence[int]) -> Place:
         found = await self._documents.newest(Plan(channels=tuple(channels)), limit=MOST_POSTS) if channels else []
         return await self._place(tenant_id, node, [one.post_id for one in found])
@@ -111,7 +139,7 @@ class GraphWalk:
         shown = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
         if shown is None or shown.deleted:
             return None
-        around = await Neighbourhood(self._there(), self._posts).of(tenant_id, post_id, limit=EXAMPLES * 2)
+        around = await self.around_post(tenant_id, post_id, limit=EXAMPLES * 2)
         node = Node(NodeKind.POST, str(post_id), " ".join(shown.text.split())[:80] or shown.channel_title)
         place = await self._place(tenant_id, node, [post_id])
         near = tuple(one.post for one in around.near)
@@ -178,45 +206,3 @@ def _sort(shared: dict[str, list[Shared]], node: Node) -> str:
     if node.kind is not NodeKind.ENTITY:
         return ""
     return next((one.sort for one in shared.get("entity", ()) if one.key == node.key), "")
-
-
-class Posts(Protocol):
-    """What a tenant may see."""
-
-    async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """A post that shares names, tags or pages with another."""
-
-    post: Shown
-    shared: tuple[str, ...]
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """Of one post."""
-
-    near: tuple[Near, ...] = ()
-    forwards: tuple[Shown, ...] = ()  # the same origin, the oldest first
-
-
-class Neighbourhood:
-    """Asks the graph that holds the post, and shows what the tenant may see."""
-
-    def __init__(self, graph: Graph, posts: Posts) -> None:
-        self._graph = graph
-        self._posts = posts
-
-    async def of(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> Around:
-        """Raises Retry when the graph is away."""
-        own = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
-        if own is None:
-            return Around()
-        near = await self._graph.neighbours(own.owner, post_id, limit=limit * MORE)
-        forwards = await self._graph.forwards(own.owner, post_id, limit=limit * MORE)
-        shown = await self._posts.posts(tenant_id, [*(one.post_id for one in near), *forwards])
-        seen = [Near(shown[one.post_id], one.shared, one.score) for one in near if one.post_id in shown]
-        return Around(tuple(seen[:limit]), tuple(shown[one] for one in forwards if one in shown)[:limit])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.ai.spend import paid_by
@@ -15,24 +14,12 @@ from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Found, Model, Vectors, Where
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.plan import Counts, Plan, keys_of, make_plan
+from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 NEAREST = 200
 NO_CHANNEL = 0  # Telegram numbers from 1
 PATIENCE = 5.0  # seconds; then a search goes by words alone
-
-
-class Counted(Protocol):
-    """How common words are."""
-
-    async def counts(self, keys: Sequence[str]) -> Counts: ...
-
-
-class Visible(Protocol):
-    """The channels that a tenant sees."""
-
-    async def channels(self, tenant_id: UUID) -> tuple[int, ...]: ...
-
-    async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +34,7 @@ class Planned:
 class Planner:
     """Makes plans. Only channels that PostgreSQL shows to the tenant ever come into one (G7)."""
 
-    def __init__(self, documents: Counted, posts: Visible, lexicon: Lexicon) -> None:
+    def __init__(self, documents: SearchDocuments, posts: VisiblePosts, lexicon: Lexicon) -> None:
         self._documents = documents
         self._posts = posts
         self._lexicon = lexicon

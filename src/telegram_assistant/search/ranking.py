@@ -39,6 +39,11 @@ class Ranked:
     by_meaning: bool
 
 
+def in_time(candidate: Candidate) -> Ranked:
+    """Where the newest come first."""
+    return Ranked(candidate, candidate.posted_at.timestamp(), by_words=True, by_meaning=False)
+
+
 class Scale(msgspec.Struct, frozen=True, array_like=True):
     """What scores are relative to: later pages go by that of the first, whatever came or went meanwhile."""
 

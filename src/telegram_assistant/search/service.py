@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from hashlib import blake2b
-from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -20,12 +19,14 @@ from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.vectors import Where
 from telegram_assistant.language.documents import Candidate
 from telegram_assistant.language.lexemes import Lexicon, any_of, quoted
-from telegram_assistant.language.plan import Counts, Either, Plan
+from telegram_assistant.language.plan import Either, Plan
 from telegram_assistant.language.signatures import band_keys, same_story
 from telegram_assistant.log import get_logger
 from telegram_assistant.search.planning import Meaning, Planner, but_not, where_of
-from telegram_assistant.search.ranking import Ranked, Scale, Story, fold_stories, order, rank, scale_of
+from telegram_assistant.search.ranking import Scale, Story, fold_stories, in_time, order, rank, scale_of
 from telegram_assistant.search.snippets import Marker, snippet
+from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 WINDOW = 1_000  # candidates that are ranked
 MOST_HITS = 100
@@ -37,40 +38,6 @@ LONGEST = 1_500
 WRONG = "this cursor is not one of this search: begin without it"
 
 log = get_logger(__name__)
-
-
-class Documents(Protocol):
-    """The full-text index."""
-
-    async def counts(self, keys: Sequence[str]) -> Counts: ...
-
-    async def newest(
-        self, plan: Plan, *, limit: int, after: tuple[datetime, UUID] | None = None, as_of: datetime | None = None
-    ) -> list[Candidate]: ...
-
-    async def fitting(
-        self, plan: Plan, post_ids: Sequence[UUID], *, as_of: datetime | None = None
-    ) -> list[Candidate]: ...
-
-    async def facets(self, post_ids: Sequence[UUID]) -> dict[str, list[tuple[str, int]]]: ...
-
-
-class Posts(Protocol):
-    """What a tenant may see."""
-
-    async def channels(self, tenant_id: UUID) -> tuple[int, ...]: ...
-
-    async def named(self, tenant_id: UUID, names: Sequence[str]) -> dict[str, int]: ...
-
-    async def others(self, channels: Sequence[int]) -> list[int]: ...
-
-    async def names(self, tenant_id: UUID, channel_ids: Sequence[int]) -> dict[int, tuple[str, str]]: ...
-
-    async def posts(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, Shown]: ...
-
-    async def albums(self, tenant_id: UUID, album_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]: ...
-
-    async def pictures(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> dict[UUID, tuple[str, ...]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +55,8 @@ class Search:
 
     def __init__(
         self,
-        documents: Documents,
-        posts: Posts,
+        documents: SearchDocuments,
+        posts: VisiblePosts,
         lexicon: Lexicon,
         *,
         clock: Callable[[], datetime],
@@ -171,7 +138,7 @@ class Search:
         plan = replace(plan, ways=plan.ways[:1])
         candidates = await self._documents.newest(plan, limit=WINDOW, after=after, as_of=as_of)
         end = (candidates[-1].posted_at, candidates[-1].post_id) if len(candidates) == WINDOW else None
-        return _Found(fold_stories(_in_time(candidate) for candidate in candidates), end)
+        return _Found(fold_stories(in_time(candidate) for candidate in candidates), end)
 
     async def _best(
         self, tenant_id: UUID, query: Query, plan: Plan, as_of: datetime | None, scale: Scale | None
@@ -274,10 +241,6 @@ def _parts(story: Story, albums: dict[UUID, tuple[UUID, ...]]) -> tuple[UUID, ..
     """The post, or all posts of its album."""
     candidate = story.best.candidate
     return albums.get(candidate.album_id or UUID(int=0), (candidate.post_id,))
-
-
-def _in_time(candidate: Candidate) -> Ranked:
-    return Ranked(candidate, candidate.posted_at.timestamp(), by_words=True, by_meaning=False)
 
 
 def _belong_together(one: Candidate, other: Candidate) -> bool:

@@ -1,4 +1,4 @@
-"""What a reader opens: a post and what lies around it in the graph, trends, and the interests of the reader."""
+"""What a reader opens: a post, trends, and the interests of the reader."""
 
 from __future__ import annotations
 
@@ -16,15 +16,11 @@ from telegram_assistant.jobs.interests import topic_key
 from telegram_assistant.jobs.trends import find_trends
 from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.graph import Around, Neighbourhood
 from telegram_assistant.services.problems import Problem, not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.interests import Interests
 from telegram_assistant.stores.postgres.post_views import PostView, PostViews
 from telegram_assistant.stores.postgres.trends import Saved
-from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
-
-APART = "the graph is embedded and belongs to another process: set NEO4J_URL, or run tga up"
 
 
 async def view_of(services: Services, caller: Caller, post_id: UUID) -> PostView:
@@ -33,15 +29,6 @@ async def view_of(services: Services, caller: Caller, post_id: UUID) -> PostView
     if view is None:
         raise not_found("post")
     return view
-
-
-async def around_of(services: Services, caller: Caller, post_id: UUID, *, limit: int) -> Around:
-    """Raises Retry while the graph is away."""
-    if services.graph is None:
-        raise Retry(APART)
-    return await Neighbourhood(services.graph, VisiblePosts(services.database)).of(
-        caller.tenant_id, post_id, limit=limit
-    )
 
 
 MOST_DAYS = 90

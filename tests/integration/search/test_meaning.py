@@ -15,6 +15,7 @@ import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, ModelProcess
+from telegram_assistant.domain.access import owners_for
 from telegram_assistant.domain.models import Answer, Embedded, Entity, EntityKind, Identity, Passage, Sentence
 from telegram_assistant.domain.results import Results
 from telegram_assistant.errors import Retry
@@ -24,10 +25,11 @@ from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.ask import NOT_IN_YOUR_CHANNELS, Asking
-from telegram_assistant.search.graph import Neighbourhood
+from telegram_assistant.search.graph import GraphWalk
 from telegram_assistant.search.planning import Meaning
 from telegram_assistant.search.service import MANY_CHANNELS, Search
 from telegram_assistant.stores.postgres.database import open_database
+from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
@@ -347,10 +349,10 @@ async def test_neighbours_and_forwards(library: Library, folder: Path) -> None:
             for number, channel, post_id in ((1, SPORT, ids[1]), (2, NEWS, ids[2]), (9, 8, ids[9]))
         ]
     )
-    neighbourhood = Neighbourhood(graph, VisiblePosts(archive.database))
-    around = await neighbourhood.of(SYSTEM, ids[1])
+    walk = GraphWalk(graph, SearchDocuments(archive.database), VisiblePosts(archive.database), owners_for)
+    around = await walk.around_post(SYSTEM, ids[1])
     assert [(near.post.message_id, near.shared) for near in around.near] == [(2, ("Спартак",))], "9 is hidden"
     assert around.forwards == ()
-    assert [post.message_id for post in (await neighbourhood.of(hidden, ids[9])).forwards] == []
-    assert (await neighbourhood.of(hidden, ids[1])).near == ()
+    assert [post.message_id for post in (await walk.around_post(hidden, ids[9])).forwards] == []
+    assert (await walk.around_post(hidden, ids[1])).near == ()
     await graph.close()

@@ -30,9 +30,19 @@ ONE, TWO = UUID(int=1), UUID(int=2)
 
 
 def test_a_notice_says_whom_it_is_for_and_keeps_to_itself_what_is_left() -> None:
-    values = {"id": ONE, "tenant_id": TWO, "topic": Topic.CHANNEL, "key": "k", "state": NoticeState.OPEN}
-    times = {"since": NOW, "opened_at": NOW, "resolved_at": None, "read_at": None}
-    notice = Notice(user_id=None, content={"code": "holes", "left": 3}, **values, **times)
+    notice = Notice(
+        id=ONE,
+        tenant_id=TWO,
+        user_id=None,
+        topic=Topic.CHANNEL,
+        key="channel:7",
+        state=NoticeState.OPEN,
+        content={"code": "holes", "left": 3},
+        since=NOW,
+        opened_at=NOW,
+        resolved_at=None,
+        read_at=None,
+    )
     told = NoticeOut.model_validate(notice).model_dump(mode="json")
     assert (told["for_all"], told["content"], told["state"]) == (True, {"code": "holes"}, "open")
 

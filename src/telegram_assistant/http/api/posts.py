@@ -25,10 +25,10 @@ from telegram_assistant.http.answers import (
     write_place,
 )
 from telegram_assistant.http.answers import LONGEST as LONGEST_CURSOR
-from telegram_assistant.http.dependencies import CallerDep, PostId, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, PostId, ServicesDep
 from telegram_assistant.services.media_links import MediaLinks
 from telegram_assistant.services.problems import not_found
-from telegram_assistant.services.reading import around_of, view_of
+from telegram_assistant.services.reading import view_of
 from telegram_assistant.stores.postgres.post_views import Counted, LinkedPage, Named, PostView, PostViews
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
@@ -326,10 +326,10 @@ async def list_similar(
 
 @router.get("/{post_id}/neighbours", operation_id="list_post_neighbours", summary="Around it in the graph")
 async def list_neighbours(
-    services: ServicesDep, caller: CallerDep, post_id: PostId, _: ViewDep, limit: Limit = 10
+    walking: GraphWalkDep, caller: CallerDep, post_id: PostId, _: ViewDep, limit: Limit = 10
 ) -> NeighboursOut:
     """Posts about the same, and the other forwards of the same origin. `503` while the graph is away."""
-    around = await around_of(services, caller, post_id, limit=limit)
+    around = await walking.around_post(caller.tenant_id, post_id, limit=limit)
     return NeighboursOut(
         near=[_near(one.post, one.score, one.shared) for one in around.near],
         forwards=[_near(post) for post in around.forwards],

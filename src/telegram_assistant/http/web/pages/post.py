@@ -17,10 +17,10 @@ from markupsafe import Markup
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import Act
 from telegram_assistant.errors import Retry
-from telegram_assistant.http.dependencies import CallerDep, PostId, ServicesDep
+from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, PostId, ServicesDep
 from telegram_assistant.http.web.page import fragment, page, zone_of
 from telegram_assistant.http.web.rendering import diff, rendered, safe_href, search_href
-from telegram_assistant.services.reading import around_of, note, view_of
+from telegram_assistant.services.reading import note, view_of
 from telegram_assistant.stores.postgres.pipeline import Recorded
 from telegram_assistant.stores.postgres.post_views import Counted, PostViews, Version
 
@@ -89,11 +89,13 @@ async def similar(request: Request, services: ServicesDep, caller: CallerDep, po
 
 
 @router.get("/posts/{post_id}/around")
-async def around(request: Request, services: ServicesDep, caller: CallerDep, post_id: PostId) -> HTMLResponse:
+async def around(
+    request: Request, services: ServicesDep, walking: GraphWalkDep, caller: CallerDep, post_id: PostId
+) -> HTMLResponse:
     """From the graph, likewise."""
     await view_of(services, caller, post_id)
     try:
-        found = await around_of(services, caller, post_id, limit=SIMILAR)
+        found = await walking.around_post(caller.tenant_id, post_id, limit=SIMILAR)
     except Retry as exc:
         return _away(request, caller, post_id, "around", exc)
     return fragment(request, "post_around.html", caller=caller, found=found, search_href=search_href)
