@@ -99,7 +99,7 @@ def test_a_step_of_a_trend_names_its_source() -> None:
 
 
 def test_holes_are_named_up_to_a_number_and_the_others_counted() -> None:
-    odd = Coverage.of(*((number, number + 1) for number in range(1, 2 * MOST_HOLES + 11, 2)))
+    odd = Coverage.of_ids(range(1, 2 * MOST_HOLES + 11, 2))
     state = LedgerState(newest_id=2 * MOST_HOLES + 10, requested_from=1, coverage=odd, captured=MOST_HOLES)
     told = LedgerAnswer.model_validate(state)
     assert (len(told.holes), told.holes[0], told.more_holes) == (MOST_HOLES, (2, 2), 5)
