@@ -26,8 +26,7 @@ from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Reject
 from telegram_assistant.jobs.digests import Parcel, ShownIssue
 from telegram_assistant.log import get_logger
-from telegram_assistant.services import bot_keys as keys
-from telegram_assistant.services.bot_state import Memory
+from telegram_assistant.services.bot_state import Memory, alerts_key
 from telegram_assistant.stores.postgres.telegram_users import FoundPost, TelegramAlerts, TelegramUsers, ToldNotice
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.stores.redis import text_of
@@ -142,12 +141,12 @@ class BotAlerts:
         return False
 
     async def _position(self) -> Position | None:
-        found = text_of(await self.redis.get(keys.alerts(self.bot_id)))
+        found = text_of(await self.redis.get(alerts_key(self.bot_id)))
         return None if found is None else msgspec.json.decode(found, type=Position)
 
     async def _keep(self, at: Position) -> None:
         self.underway.over()
-        await self.redis.set(keys.alerts(self.bot_id), msgspec.json.encode(at))
+        await self.redis.set(alerts_key(self.bot_id), msgspec.json.encode(at))
 
 
 def notice_text(notice: ToldNotice, say: Say) -> Markup:

@@ -16,8 +16,7 @@ from redis.asyncio import Redis
 
 from telegram_assistant.access.credentials import digest
 from telegram_assistant.domain.access import Caller
-from telegram_assistant.services import bot_keys as keys
-from telegram_assistant.services.bot_state import Memory
+from telegram_assistant.services.bot_state import Memory, code_key, user_code_key
 from telegram_assistant.services.problems import conflict, forbidden
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
@@ -106,20 +105,20 @@ class Codes:
         """In place of the one that the caller had before."""
         code = Code("".join(secrets.choice(_ALPHABET) for _ in range(LENGTH)), self._clock() + LASTS)
         owner = msgspec.json.encode(_Owner(caller.tenant_id, caller.user_id))
-        before = text_of(await self._redis.getdel(keys.code_of(caller.user_id)))
+        before = text_of(await self._redis.getdel(user_code_key(caller.user_id)))
         if before is not None:
-            await self._redis.delete(keys.code(before))
-        await self._redis.set(keys.code_of(caller.user_id), digest(code.text), ex=LASTS)
-        await self._redis.set(keys.code(digest(code.text)), owner, ex=LASTS)
+            await self._redis.delete(code_key(before))
+        await self._redis.set(user_code_key(caller.user_id), digest(code.text), ex=LASTS)
+        await self._redis.set(code_key(digest(code.text)), owner, ex=LASTS)
         return code
 
     async def redeem(self, code: str) -> tuple[UUID, UUID] | None:
         """Whose it was, (tenant, user), and it is gone. None: there is no such code, or not any more."""
-        found = text_of(await self._redis.getdel(keys.code(digest(code))))
+        found = text_of(await self._redis.getdel(code_key(digest(code))))
         if found is None:
             return None
         owner = msgspec.json.decode(found, type=_Owner)
-        await self._redis.delete(keys.code_of(owner.user_id))
+        await self._redis.delete(user_code_key(owner.user_id))
         return owner.tenant_id, owner.user_id
 
 

@@ -17,7 +17,6 @@ from telegram_assistant.domain.results import Sort
 from telegram_assistant.errors import Retry
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.log import get_logger
-from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.stores.redis import text_of
 
 EXPECTED_LASTS = timedelta(minutes=15)
@@ -52,12 +51,12 @@ class Memory:
 
     async def language(self, user_id: UUID) -> str:
         """The last one spoken; for what is sent without being asked for."""
-        found = text_of(await cast("Awaitable[str | None]", self._redis.hget(keys.person(user_id), "language")))
+        found = text_of(await cast("Awaitable[str | None]", self._redis.hget(person_key(user_id), "language")))
         return found if found in LANGUAGES else "ru"
 
     async def speaks(self, user_id: UUID, telegram_language: str | None) -> str:
         """The chosen language, else that of the application, which is remembered."""
-        key = keys.person(user_id)
+        key = person_key(user_id)
         told = await cast("Awaitable[list[str | None]]", self._redis.hmget(key, ["chosen", "language", "blocked"]))
         chosen, known, blocked = (text_of(one) for one in told)
         language = chosen if chosen in LANGUAGES else language_of(telegram_language)
@@ -69,43 +68,43 @@ class Memory:
 
     async def bot_username(self, bot_id: int) -> str | None:
         """None: the bot has not run yet."""
-        return text_of(await self._redis.get(keys.username(bot_id)))
+        return text_of(await self._redis.get(username_key(bot_id)))
 
     async def choose(self, user_id: UUID, language: str) -> None:
         for field in ("chosen", "language"):
-            await self._redis.hset(keys.person(user_id), field, language)
+            await self._redis.hset(person_key(user_id), field, language)
 
     async def blocks(self, user_id: UUID, *, blocked: bool) -> None:
-        key = keys.person(user_id)
+        key = person_key(user_id)
         if blocked:
             await self._redis.hset(key, "blocked", "1")
         else:
             await self._redis.hdel(key, "blocked")
 
     async def has_blocked(self, user_id: UUID) -> bool:
-        return bool(await self._redis.hexists(keys.person(user_id), "blocked"))
+        return bool(await self._redis.hexists(person_key(user_id), "blocked"))
 
     async def forget(self, user_id: UUID) -> None:
         """The bot forgets a user who is not linked any more."""
-        await self._redis.delete(keys.person(user_id), keys.expected(user_id))
+        await self._redis.delete(person_key(user_id), expected_key(user_id))
 
     async def expect(self, user_id: UUID, what: Expected) -> None:
-        await self._redis.set(keys.expected(user_id), what, ex=EXPECTED_LASTS)
+        await self._redis.set(expected_key(user_id), what, ex=EXPECTED_LASTS)
 
     async def expected(self, user_id: UUID) -> Expected | None:
         """What this message is, if we asked for something. It is asked for once."""
-        found = text_of(await self._redis.getdel(keys.expected(user_id)))
+        found = text_of(await self._redis.getdel(expected_key(user_id)))
         return Expected(found) if found in set(Expected) else None
 
     async def keep_search(self, user_id: UUID, turning: Turning, token: str | None = None) -> str:
         """The token that finds it again; `token`: in place of the one kept under it."""
         token = token or secrets.token_urlsafe(9)
-        await self._redis.set(keys.search(user_id, token), msgspec.json.encode(turning), ex=SEARCH_LASTS)
+        await self._redis.set(search_key(user_id, token), msgspec.json.encode(turning), ex=SEARCH_LASTS)
         return token
 
     async def kept_search(self, user_id: UUID, token: str) -> Turning | None:
         """Only one's own. None: too long ago."""
-        found = text_of(await self._redis.get(keys.search(user_id, token)))
+        found = text_of(await self._redis.get(search_key(user_id, token)))
         try:
             return None if found is None else msgspec.json.decode(found, type=Turning)
         except msgspec.DecodeError:
@@ -139,12 +138,12 @@ class Inbox:
     def __init__(self, redis: Redis, bot_id: int) -> None:
         self._redis = redis
         self._bot_id = bot_id
-        self._inbox, self._in_work = keys.inbox(bot_id), keys.in_work(bot_id)
+        self._inbox, self._in_work = inbox_key(bot_id), in_work_key(bot_id)
         self._put = redis.register_script(_PUT)
 
     async def put(self, update: dict[str, Any]) -> bool:
         """False: it was here before. Raises Retry when too many wait."""
-        known = keys.seen(self._bot_id, int(update["update_id"]))
+        known = seen_key(self._bot_id, int(update["update_id"]))
         entry = json.dumps({"tries": 0, "update": update}, ensure_ascii=True)
         done = int(await self._put(keys=[known, self._inbox], args=[entry, REMEMBERED, MOST_WAITING]))
         if done < 0:
@@ -186,3 +185,60 @@ def _once_more(entry: str) -> str | None:
     known = json.loads(entry)
     tries = int(known["tries"]) + 1
     return json.dumps({**known, "tries": tries}, ensure_ascii=True) if tries < MOST_TRIES else None
+
+
+# Keys of Redis. What belongs to a person carries their id in its name, so that it goes with them.
+
+
+def inbox_key(bot_id: int) -> str:
+    """Updates that wait for an answer."""
+    return f"bot:{bot_id}:inbox"
+
+
+def in_work_key(bot_id: int) -> str:
+    """Updates that are being answered; after a crash they go back."""
+    return f"bot:{bot_id}:in_work"
+
+
+def seen_key(bot_id: int, update_id: int) -> str:
+    """An update that came before: Telegram sends one again when it is not sure that we have it."""
+    return f"bot:{bot_id}:seen:{update_id}"
+
+
+def holder_key(bot_id: int) -> str:
+    """Which process speaks with Telegram for this bot."""
+    return f"bot:{bot_id}:holder"
+
+
+def alerts_key(bot_id: int) -> str:
+    """Up to where alerts were told."""
+    return f"bot:{bot_id}:alerts"
+
+
+def username_key(bot_id: int) -> str:
+    """How people find the bot, for the page that shows codes."""
+    return f"bot:{bot_id}:username"
+
+
+def code_key(digest: str) -> str:
+    return f"bot:code:{digest}"
+
+
+def user_code_key(user_id: UUID) -> str:
+    """The code that a user has now: a new one replaces it."""
+    return f"bot:code_of:{user_id}"
+
+
+def person_key(user_id: UUID) -> str:
+    """The language that a user speaks with the bot, and whether the bot is blocked."""
+    return f"bot:person:{user_id}"
+
+
+def expected_key(user_id: UUID) -> str:
+    """The question that the next message of a user answers."""
+    return f"bot:expected:{user_id}"
+
+
+def search_key(user_id: UUID, token: str) -> str:
+    """A search whose pages a user turns."""
+    return f"bot:search:{user_id}:{token}"

@@ -22,9 +22,8 @@ from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.i18n import LANGUAGES
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.jobs.interests import Advisor
-from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.services.bot_link import Codes, webhook_secret
-from telegram_assistant.services.bot_state import Inbox, Memory
+from telegram_assistant.services.bot_state import Inbox, Memory, holder_key, username_key
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramAlerts, TelegramUsers
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
@@ -66,7 +65,7 @@ async def start_bot(runtime: Runtime, services: Services) -> BotRole:
     inbox = Inbox(services.redis, bot.id)
     lock = Lock(
         services.redis,
-        keys.holder(bot.id),
+        holder_key(bot.id),
         settings.hostname,
         ttl=LOCK_TTL,
         monotonic=asyncio.get_running_loop().time,
@@ -138,7 +137,7 @@ class _Ear:
 
 async def _introduce(bot: Bot, services: Services) -> None:
     username = await introduce(bot)
-    await services.redis.set(keys.username(bot.id), username)
+    await services.redis.set(username_key(bot.id), username)
     try:
         for language in LANGUAGES:
             say = Say(language)

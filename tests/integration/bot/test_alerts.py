@@ -15,8 +15,7 @@ from redis.asyncio import Redis
 from telegram_assistant.bot.alerts import PER_HOUR, BotAlerts, Delivery
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.errors import Retry
-from telegram_assistant.services import bot_keys as keys
-from telegram_assistant.services.bot_state import Memory
+from telegram_assistant.services.bot_state import Memory, alerts_key
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches, SearchAlerts
 from telegram_assistant.stores.postgres.telegram_users import SETTLED, TelegramAlerts, TelegramUsers
@@ -97,7 +96,7 @@ async def test_not_what_was_there_before_nor_what_is_muted_or_gone(
     search, muted = await saved(town, town.admin), await saved(town, town.admin, "Muted")
     posts = [await town.archive.post(number, f"Oil of {number}.") for number in (1, 2, 3)]
     await found(town, search, posts[0])
-    await redis.delete(keys.alerts(alerts.bot_id))  # a bot that runs for the first time
+    await redis.delete(alerts_key(alerts.bot_id))  # a bot that runs for the first time
     assert await alerts.once() == 0
     store = SavedSearches(services.database)
     kept = await store.get(town.admin.tenant_id, town.admin.user_id, muted)
@@ -114,8 +113,8 @@ async def test_old_news_is_none(alerts: BotAlerts, town: Town, ann: Person, redi
     """The bot was down for days."""
     search = await saved(town, town.admin)
     post = await town.archive.post(1, "Oil became dearer.")
-    position = str(await redis.get(keys.alerts(alerts.bot_id)))
-    await redis.set(keys.alerts(alerts.bot_id), position.replace("202", "200"))
+    position = str(await redis.get(alerts_key(alerts.bot_id)))
+    await redis.set(alerts_key(alerts.bot_id), position.replace("202", "200"))
     await found(town, search, post)
     await town.archive.run("UPDATE search_alerts SET found_at = now() - interval '25 hours'")
     assert await alerts.once() == 0

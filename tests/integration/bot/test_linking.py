@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.services.bot_link import LASTS, Codes, code_in
+from telegram_assistant.services.bot_state import person_key
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
 from tests.integration.bot.bot_api import BotApi, Person
@@ -139,10 +139,10 @@ async def test_a_key_with_fewer_rights_makes_no_code(api: BotApi, town: Town, cl
 
 async def test_unlinking_makes_a_stranger(town: Town, client_of: ClientOf, ann: Person, redis: Redis) -> None:
     assert (await ann.asks("/menu")).buttons
-    assert await redis.exists(keys.person(town.admin.user_id))
+    assert await redis.exists(person_key(town.admin.user_id))
     assert (await client_of(town.admin).delete("/api/v1/bot/link")).status_code == 204
     assert "only talk to people" in (await ann.asks("/menu")).text
-    assert not await redis.exists(keys.person(town.admin.user_id))
+    assert not await redis.exists(person_key(town.admin.user_id))
 
 
 async def test_the_page_shows_the_code_and_the_state(api: BotApi, town: Town, client_of: ClientOf) -> None:

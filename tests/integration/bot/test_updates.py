@@ -22,9 +22,8 @@ from telegram_assistant.bus.supervisor import Supervisor, TaskState
 from telegram_assistant.errors import Fatal
 from telegram_assistant.http.app import make_app
 from telegram_assistant.http.serving import serve
-from telegram_assistant.services import bot_keys as keys
 from telegram_assistant.services.bot_link import webhook_secret
-from telegram_assistant.services.bot_state import MOST_TRIES, Inbox, update_in
+from telegram_assistant.services.bot_state import MOST_TRIES, Inbox, in_work_key, inbox_key, update_in
 from telegram_assistant.services.services import Services
 from tests.integration.bot.bot_api import TOKEN, BotApi, Person
 from tests.integration.bot.conftest import running
@@ -89,7 +88,7 @@ async def test_what_a_dead_process_had_begun_is_done_by_the_next(
         await api.heard(ann.id, 2)
         await ann.types("x")  # so all before it was seen
     assert [text.split()[0] for text in texts(api, ann)] == ["What", "Ask:"]
-    assert await redis.llen(keys.inbox(BOT)) == await redis.llen(keys.in_work(BOT)) == 0
+    assert await redis.llen(inbox_key(BOT)) == await redis.llen(in_work_key(BOT)) == 0
 
 
 async def test_an_update_that_kills_is_left_alone(redis: Redis) -> None:
@@ -98,7 +97,7 @@ async def test_an_update_that_kills_is_left_alone(redis: Redis) -> None:
     for _ in range(MOST_TRIES):
         assert await inbox.take(wait=1) is not None
         assert await inbox.recover() == 1
-    assert await redis.llen(keys.inbox(BOT)) == 0
+    assert await redis.llen(inbox_key(BOT)) == 0
     assert not await inbox.put({"update_id": 1})
 
 
@@ -249,7 +248,7 @@ async def test_there_is_no_door_for_telegram_unless_asked_for(client_of: Any, re
     client = client_of()
     update = {"update_id": 1, "message": {"text": "/admin"}}
     assert (await client.post("/bot/webhook", json=update)).status_code == 404
-    assert await redis.llen(keys.inbox(BOT)) == 0
+    assert await redis.llen(inbox_key(BOT)) == 0
 
 
 @pytest.mark.parametrize(
@@ -275,7 +274,7 @@ async def test_what_comes_to_the_webhook_is_checked(
         headers = [(b"X-Telegram-Bot-Api-Secret-Token", secret.encode("latin-1"))]
         answer = await client.post(f"{address}/bot/webhook", content=body, headers=headers)
     assert answer.status_code == status
-    assert await redis.llen(keys.inbox(BOT)) == (1 if status == 200 else 0)
+    assert await redis.llen(inbox_key(BOT)) == (1 if status == 200 else 0)
 
 
 async def test_a_full_inbox_sends_telegram_away(
@@ -287,7 +286,7 @@ async def test_a_full_inbox_sends_telegram_away(
     await ann.says("/menu")
     await ann.says("/help")
     assert [status for _, status in api.delivered] == [200, 503]
-    await redis.delete(keys.inbox(BOT))
+    await redis.delete(inbox_key(BOT))
     await api.bring()
     assert api.delivered[-1][1] == 200
 
