@@ -29,7 +29,15 @@ from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, PostId
 from telegram_assistant.services.media_links import MediaLinks
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.reading import view_of
-from telegram_assistant.stores.postgres.post_views import Counted, LinkedPage, Named, PostView, PostViews
+from telegram_assistant.stores.postgres.post_views import (
+    AnswerTo,
+    Counted,
+    Findings,
+    ForwardedFrom,
+    LinkedPage,
+    PostView,
+    PostViews,
+)
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 EXAMPLE = "3f0c7c52-5d0e-5c3a-9a53-0c7f7c1f2b11"
@@ -112,35 +120,6 @@ class FileOut(FromValue):
     seen: SeenOut | None
 
 
-class FindingsOut(FromValue):
-    """What the models made of its words."""
-
-    tags: list[str]
-    topics: list[str]
-    entities: list[Named]
-    language: str
-    provider: str
-
-
-class ForwardOut(FromValue):
-    """Where it comes from; what you do not watch has no name and no post here."""
-
-    channel_id: int | None
-    message_id: int | None
-    name: str | None
-    posted_at: datetime | None
-    channel: ChannelOut | None
-    post_id: UUID | None
-
-
-class AnswerToOut(FromValue):
-    """What it answers."""
-
-    message_id: int
-    post_id: UUID | None
-    text: str
-
-
 class PollOut(FromValue):
     """A poll or a quiz."""
 
@@ -169,10 +148,12 @@ class PostOut(PostLineOut):
     files: list[FileOut] = Field(description="Of the whole album, in its order.")
     album: list[UUID] = Field(description="All posts of its album, this one too.")
     caption: CaptionOut | None = Field(description="The words of its album, where another of its posts has them.")
-    found: FindingsOut
+    found: Findings
     pages: list[LinkedPage]
-    forward: ForwardOut | None
-    reply_to: AnswerToOut | None
+    forward: ForwardedFrom | None = Field(
+        description="Where it comes from; what you do not watch has no name and no post here."
+    )
+    reply_to: AnswerTo | None
     poll: PollOut | None
     comments: int = Field(description="That are stored.")
 

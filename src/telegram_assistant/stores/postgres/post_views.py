@@ -77,11 +77,11 @@ class Named:
 class Findings:
     """What the models made of the words that the post has now."""
 
-    tags: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    entities: tuple[Named, ...] = ()
-    language: str = ""
-    provider: str = ""
+    tags: tuple[str, ...]
+    topics: tuple[str, ...]
+    entities: tuple[Named, ...]
+    language: str
+    provider: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class ForwardedFrom:
     message_id: int | None
     name: str | None  # of a person, or a signature
     posted_at: datetime | None
-    channel: ChannelName | None = None
-    post_id: UUID | None = None
+    channel: ChannelName | None
+    post_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +114,8 @@ class AnswerTo:
     """What it answers; `post_id` and `text` only where the reader may see it."""
 
     message_id: int
-    post_id: UUID | None = None
-    text: str = ""
+    post_id: UUID | None
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +206,7 @@ def entities_of(stored: Iterable[object]) -> tuple[Entity, ...]:
 
 
 def findings_of(data: Mapping[str, Any] | None, provider: str | None) -> Findings:
-    if not data:
-        return Findings()
+    data = data or {}
     return Findings(
         tags=tuple(map(str, data.get("tags") or ())),
         topics=tuple(map(str, data.get("topics") or ())),
@@ -407,7 +406,7 @@ async def _answered(connection: AsyncConnection, channel_id: int, answered: dict
     statement = text("SELECT id, left(text, :most) AS text FROM posts WHERE id = :id")
     row = (await connection.execute(statement, {"id": wanted, "most": EXCERPT})).one_or_none()
     if row is None:
-        return AnswerTo(message_id=message_id)
+        return AnswerTo(message_id=message_id, post_id=None, text="")
     return AnswerTo(message_id=message_id, post_id=row.id, text=row.text)
 
 
