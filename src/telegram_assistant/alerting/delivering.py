@@ -132,7 +132,7 @@ class Alerting:
 
     async def _send(self, kind: Way, secret: Secret, one: Delivery) -> bool:
         """False: the next ones for this place would end alike."""
-        message = await self.words.of(one)
+        message = await self.words.message(one)
         if message is None:
             await self.deliveries.failed(one, "what it is about is not there any more", None)
             return True
@@ -178,7 +178,7 @@ class Words:
     deliveries: AlertDeliveries
     base: str | None
 
-    async def of(self, delivery: Delivery) -> Message | None:
+    async def message(self, delivery: Delivery) -> Message | None:
         """None: what it is about is not there any more."""
         content, topic = delivery.content, Topic(str(delivery.content.get("topic", "post")))
         if topic is Topic.SEARCH:

@@ -204,7 +204,7 @@ class MailServer:
     ca_file: Path | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> MailServer:
+    def from_settings(cls, settings: Settings) -> MailServer:
         password = settings.smtp_password
         return cls(
             settings.smtp_host,

@@ -104,7 +104,7 @@ def sources_of(posts: Mapping[UUID, Mention]) -> dict[UUID, UUID]:
         for band in bands(one.signature):
             alike[band].append(one)
     firsts: dict[UUID, UUID] = {}
-    return {one.post_id: firsts.setdefault(leads.of(one.post_id), one.post_id) for one in ordered}
+    return {one.post_id: firsts.setdefault(leads.lead_of(one.post_id), one.post_id) for one in ordered}
 
 
 def _near(one: Mention, alike: Mapping[bytes, Iterable[Mention]]) -> list[Mention]:
@@ -121,11 +121,11 @@ class _Leads:
     def add(self, member: UUID) -> None:
         self._lead.setdefault(member, member)
 
-    def of(self, member: UUID) -> UUID:
+    def lead_of(self, member: UUID) -> UUID:
         self.add(member)
         while self._lead[member] != member:
             self._lead[member] = member = self._lead[self._lead[member]]
         return member
 
     def join(self, one: UUID, other: UUID) -> None:
-        self._lead[self.of(other)] = self.of(one)
+        self._lead[self.lead_of(other)] = self.lead_of(one)

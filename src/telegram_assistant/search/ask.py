@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cache
 from importlib.resources import files
-from typing import Protocol
 from uuid import UUID
 
 from telegram_assistant.ai.remote.gate import within
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.models import Answerer, Passage
 from telegram_assistant.domain.query import Note, filters_in, without_filters
-from telegram_assistant.domain.results import Hit, Origin, Results, Shown
+from telegram_assistant.domain.results import Hit, Origin, Shown
 from telegram_assistant.domain.results import Passage as Found
 from telegram_assistant.errors import Retry
 from telegram_assistant.language.clean import said, script_of, sentences_of, visible, words_of
 from telegram_assistant.language.inflection import fold
 from telegram_assistant.language.stopwords import subject_of
+from telegram_assistant.search.service import Search
 
 MOST_POSTS = 12
 LONGEST_PASSAGE = 2_000  # characters
@@ -36,12 +36,6 @@ MODELS_SHARE = 0.9
 NOT_IN_YOUR_CHANNELS = "not in your channels"
 
 _LISTS = ("machine", "order", "rules")
-
-
-class Finds(Protocol):
-    """What answers are made from."""
-
-    async def search(self, tenant_id: UUID, text: str, *, limit: int = 20, zone: tzinfo | None = None) -> Results: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class Answered:
 class Asking:
     """Finds posts, and has them read."""
 
-    def __init__(self, search: Finds, answerer: Answerer, *, seconds: float = SECONDS) -> None:
+    def __init__(self, search: Search, answerer: Answerer, *, seconds: float = SECONDS) -> None:
         self._search = search
         self._answerer = answerer
         self._seconds = seconds  # for the whole question

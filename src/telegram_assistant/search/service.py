@@ -100,7 +100,7 @@ class Search:
             found = await self._best(tenant_id, query, plan, as_of, at.scale)
         rest = [story for story in found.stories if at.last is None or order(story.best) > at.last]
         page = rest[: max(1, min(limit, MOST_HITS))]
-        marker = await asyncio.to_thread(Marker.of, query, self._lexicon)
+        marker = await asyncio.to_thread(Marker.for_query, query, self._lexicon)
         hits, counted = await asyncio.gather(
             self._hits(tenant_id, page, Plan(channels=planned.visible, deleted=plan.deleted), marker),
             self._facets(tenant_id, found.stories if cursor is None else ()),
@@ -128,7 +128,7 @@ class Search:
         known = await self._documents.fitting(plan, [*near, post_id])
         own = next((one for one in known if one.post_id == post_id), None)
         others = [one for one in known if own is None or not _belong_together(one, own)]
-        marker = Marker.of(Query(), self._lexicon)
+        marker = Marker.for_query(Query(), self._lexicon)
         return await self._hits(tenant_id, fold_stories(rank(others, (), near))[:limit], plan, marker)
 
     async def _newest(self, plan: Plan, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> _Found:

@@ -28,7 +28,7 @@ class Marker:
     beginnings: frozenset[str]
 
     @classmethod
-    def of(cls, query: Query, lexicon: Lexicon) -> Marker:
+    def for_query(cls, query: Query, lexicon: Lexicon) -> Marker:
         terms = [term for clause in query.clauses for term in clause.options]
         forms = {word for term in terms if term.exact for word in term_pieces(term)}
         wanted = [word for term in terms if not term.exact for word in term_pieces(term)]

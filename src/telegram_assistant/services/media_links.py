@@ -64,7 +64,7 @@ class Thumbnails:
         self._kept: OrderedDict[tuple[str, int], bytes | str] = OrderedDict()
         self._size = 0
 
-    async def of(self, file: KeptFile, width: int) -> bytes:
+    async def thumbnail(self, file: KeptFile, width: int) -> bytes:
         """A WebP. Raises Skip for what is no picture, Retry when there is none now."""
         made = self._kept.get((file.sha256, width))
         if made is None:

@@ -148,7 +148,7 @@ async def start_jobs(
         Digests(services.database),
         DigestIssues(services.database),
         services.digests,
-        [Mail(MailServer.of(settings)), *deliveries],
+        [Mail(MailServer.from_settings(settings)), *deliveries],
         clock=services.clock,
         page=lambda issue: page_of(settings, issue),
     )

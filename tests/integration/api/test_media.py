@@ -144,11 +144,11 @@ async def test_thumbnails_are_kept_while_there_is_room(services: Services) -> No
     """Made once each; the oldest goes first."""
     small = Thumbnails(services.media, most_kept=2500)
     files = [await _put(services.media, drawing(seed, (400, 300))) for seed in (1, 2, 3)]
-    first = await small.of(files[0], 160)
+    first = await small.thumbnail(files[0], 160)
     await services.media.delete(files[0].storage_key)
-    assert await small.of(files[0], 160) == first, "not made again"
+    assert await small.thumbnail(files[0], 160) == first, "not made again"
     for file in files[1:]:
-        await small.of(file, 160)
+        await small.thumbnail(file, 160)
     assert sum(len(kept) for kept in small._kept.values()) <= 2500
     assert (files[2].sha256, 160) in small._kept
     await small.close()

@@ -26,7 +26,7 @@ def settings_of(box: Postbox, ca_file: Path) -> Settings:
 async def test_starttls_with_an_authority_of_ours(town: Town, press: Press, tmp_path: Path) -> None:
     trust = make_trust(tmp_path)
     async with serving(Postbox(), tls_context=trust.server(), require_starttls=True) as box:
-        await asked(town, press, MailServer.of(settings_of(box, trust.ca_file)))
+        await asked(town, press, MailServer.from_settings(settings_of(box, trust.ca_file)))
         assert await press.day() == "1 due, 1 built, 1 sent"
         assert len(box.mail) == 1
 
@@ -34,7 +34,7 @@ async def test_starttls_with_an_authority_of_ours(town: Town, press: Press, tmp_
 async def test_a_server_of_a_stranger_gets_nothing(town: Town, press: Press, tmp_path: Path) -> None:
     trust = make_trust(tmp_path)
     async with serving(Postbox(), tls_context=trust.server(), require_starttls=True) as box:
-        server = replace(MailServer.of(settings_of(box, trust.stranger)), user="tga", password="s3cret")
+        server = replace(MailServer.from_settings(settings_of(box, trust.stranger)), user="tga", password="s3cret")
         assert "s3cret" not in repr(server)
         digest = await asked(town, press, server)
         await press.day()
@@ -47,6 +47,6 @@ async def test_a_server_of_a_stranger_gets_nothing(town: Town, press: Press, tmp
 
 async def test_a_server_without_tls_gets_nothing(town: Town, press: Press, tmp_path: Path) -> None:
     async with serving(Postbox()) as box:
-        await asked(town, press, MailServer.of(settings_of(box, make_trust(tmp_path).ca_file)))
+        await asked(town, press, MailServer.from_settings(settings_of(box, make_trust(tmp_path).ca_file)))
         await press.day()
         assert box.mail == []

@@ -21,7 +21,7 @@ LONG = "Начало текста ни про что. " * 40 + "Метеорол
 
 
 def cut(query: str, *texts: tuple[Origin, str]) -> Snippet:
-    marker = Marker.of(parse_query(query, now=datetime(2026, 11, 1, tzinfo=UTC)), LEXICON)
+    marker = Marker.for_query(parse_query(query, now=datetime(2026, 11, 1, tzinfo=UTC)), LEXICON)
     return snippet([Passage(origin, text) for origin, text in texts], marker)
 
 

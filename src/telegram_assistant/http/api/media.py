@@ -148,7 +148,7 @@ async def get_thumbnail(
     if _knows(if_none_match, tag):
         return Response(status_code=304, headers=headers)
     try:
-        content = await thumbnails.of(file, width)
+        content = await thumbnails.thumbnail(file, width)
     except Skip as exc:
         raise Problem(404, f"There is no preview of this file: {exc}") from exc
     return Response(content, media_type="image/webp", headers=headers)
