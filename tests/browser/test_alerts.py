@@ -17,8 +17,7 @@ from redis.asyncio import Redis
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.storage import MEGABYTE
 from telegram_assistant.http.dependencies import COOKIE
-from telegram_assistant.services.alerts import AlertSenders
-from telegram_assistant.services.services import Services
+from telegram_assistant.services.services import Senders, Services
 from telegram_assistant.stores.postgres.storage import Storage, Usage
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.jobs import open_alerting, open_places
@@ -64,7 +63,7 @@ async def test_alerts(
             alert_loopback=f"127.0.0.1:{world.port}", pagerduty_url=f"{world.base}/v2/enqueue", hostname="test"
         )
         sealer, places = Sealer("key"), open_places(settings, utc_now)
-        app.state.services = replace(app.state.services, outlets=AlertSenders(places, sealer))
+        app.state.services = replace(app.state.services, senders=Senders(places, sealer))
         await page.goto(f"{address}/posts/{post}")
         await page.get_by_role("button", name="Watch", exact=True).click()
         await expect(page.get_by_role("button", name="Stop watching")).to_be_visible()

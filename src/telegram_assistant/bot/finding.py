@@ -34,7 +34,6 @@ from telegram_assistant.domain.query import LONGEST
 from telegram_assistant.domain.results import Hit, Results, Sort
 from telegram_assistant.services.alerts import SavedSearchActions
 from telegram_assistant.services.bot_state import MOST_PAGES, Expected, Turning
-from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 
 PER_PAGE = 5
 INLINE_PER_PAGE = 20
@@ -111,9 +110,7 @@ async def keep(_: CallbackQuery, callback_data: Keep, talk: Talk) -> str:
     kept = await talk.desk.memory.kept_search(talk.caller.user_id, callback_data.token)
     if kept is None:
         return talk.say.plain("too_old")
-    saved = SavedSearches(talk.services.database)
-    desk = SavedSearchActions(saved, None, talk.services.clock, talk.caller.tenant_id, talk.caller.user_id)
-    await desk.save(kept.query)
+    await SavedSearchActions(talk.services, talk.caller).save(kept.query)
     return talk.say.plain("search_saved")
 
 

@@ -21,8 +21,6 @@ from telegram_assistant.services.channels import ChannelActions
 from telegram_assistant.services.digests import DigestActions
 from telegram_assistant.services.problems import Problem, forbidden, not_found
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.alerts import AlertChannels
-from telegram_assistant.stores.postgres.saved_searches import SavedSearches
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
@@ -121,13 +119,11 @@ def digests_of(services: ServicesDep, caller: CallerDep) -> DigestActions:
 
 
 def saved_of(services: ServicesDep, caller: CallerDep) -> SavedSearchActions:
-    return SavedSearchActions(
-        SavedSearches(services.database), services.hooks, services.clock, caller.tenant_id, caller.user_id
-    )
+    return SavedSearchActions(services, caller)
 
 
 def places_of(services: ServicesDep, admin: AdminDep) -> AlertPlaceActions:
-    return AlertPlaceActions(AlertChannels(services.database), services.outlets, services.clock, admin.tenant_id)
+    return AlertPlaceActions(services, admin)
 
 
 def graph_walk_of(services: ServicesDep) -> GraphWalk:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
-from telegram_assistant.access.service import Access
 from telegram_assistant.alerting.delivering import place_secret_owner, unsealed
-from telegram_assistant.alerting.places import NAME, Places
+from telegram_assistant.alerting.places import NAME
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.alerting import LONGEST_NAME as LONGEST_PLACE_NAME
 from telegram_assistant.domain.alerting import Action, AlertChannel, Message, Topic, Way
@@ -18,36 +15,32 @@ from telegram_assistant.domain.query import parse_query
 from telegram_assistant.domain.saved_search import LONGEST_NAME, LONGEST_QUERY, SavedSearch
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.errors import Fatal, Reject, Retry
-from telegram_assistant.search.alerts import Webhooks, new_secret, secret_owner, trial_body
+from telegram_assistant.search.alerts import new_secret, secret_owner, trial_body
+from telegram_assistant.services.services import Senders, Services
 from telegram_assistant.stores.postgres.alerts import AlertChannels
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.sealed import Sealer
 
 
-@dataclass(frozen=True)
-class WebhookSenders:
-    """What webhooks need: who sends, and what keeps their secrets."""
-
-    webhooks: Webhooks
-    sealer: Sealer
+def _senders(services: Services) -> Senders:
+    if services.senders is None:
+        raise Retry("alerts are not sent here")
+    return services.senders
 
 
-@dataclass(frozen=True)
 class SavedSearchActions:
     """For one user of a tenant."""
 
-    saved: SavedSearches
-    hooks: WebhookSenders | None  # None: this process sends nothing
-    clock: Callable[[], datetime]
-    tenant_id: UUID
-    user_id: UUID
+    def __init__(self, services: Services, caller: Caller) -> None:
+        self._services = services
+        self.saved = SavedSearches(services.database)
+        self.tenant_id, self.user_id = caller.tenant_id, caller.user_id
 
     async def save(self, query: str, name: str = "", *, web: bool = True) -> SavedSearch:
         """Raises Reject for a search that would find everything."""
         wanted = " ".join(clean_text(query).split())
         if len(wanted) > LONGEST_QUERY:
             raise Reject(f"a search that is kept may have at most {LONGEST_QUERY} characters")
-        read = parse_query(wanted, now=self.clock())
+        read = parse_query(wanted, now=self._services.clock())
         if not read.clauses and not read.only:
             raise Reject("a saved search needs at least one word or filter that a post must have")
         made = await self.saved.add(self.tenant_id, self.user_id, _name(name) or _name(wanted), wanted, web=web)
@@ -65,10 +58,10 @@ class SavedSearchActions:
 
     async def set_webhook(self, search: SavedSearch, url: str) -> str:
         """Its new secret, which is shown once. Raises Reject for an address that is never asked."""
-        hooks = self._hooks()
-        address = hooks.webhooks.checked(clean_text(url).strip())
+        senders = _senders(self._services)
+        address = senders.places.webhooks.checked(clean_text(url).strip())
         secret = new_secret()
-        await self.saved.set_webhook(search, address, hooks.sealer.seal(secret, owner=secret_owner(search.id)))
+        await self.saved.set_webhook(search, address, senders.sealer.seal(secret, owner=secret_owner(search.id)))
         return secret
 
     async def drop_webhook(self, search: SavedSearch) -> None:
@@ -76,26 +69,21 @@ class SavedSearchActions:
 
     async def try_webhook(self, search: SavedSearch) -> int:
         """The status that came back, 2xx. Raises Retry or Reject with the reason."""
-        hooks = self._hooks()
+        senders = _senders(self._services)
         sealed = await self.saved.secret(search)
         if search.webhook_url is None or sealed is None:
             raise Reject("this search has no webhook")
         try:
-            secret = hooks.sealer.unseal(sealed, owner=secret_owner(search.id))
+            secret = senders.sealer.unseal(sealed, owner=secret_owner(search.id))
         except Fatal as exc:
             raise Reject("the key of this installation is another one: set the webhook anew") from exc
-        return await hooks.webhooks.send(search.webhook_url, secret, trial_body(search))
+        return await senders.places.webhooks.send(search.webhook_url, secret, trial_body(search))
 
     async def _again(self, search_id: UUID) -> SavedSearch:
         found = await self.saved.get(self.tenant_id, self.user_id, search_id)
         if found is None:
             raise Reject("this search was removed meanwhile")
         return found
-
-    def _hooks(self) -> WebhookSenders:
-        if self.hooks is None:
-            raise Retry("webhooks are not sent here")
-        return self.hooks
 
 
 def _name(text: str) -> str:
@@ -109,29 +97,21 @@ USUAL = {  # what each kind of place is told unless an admin chooses
 }
 
 
-@dataclass(frozen=True)
-class AlertSenders:
-    """What sending needs."""
-
-    places: Places
-    sealer: Sealer
-
-
-@dataclass(frozen=True)
 class AlertPlaceActions:
-    """For the admins of one tenant."""
+    """For an admin of a tenant."""
 
-    channels: AlertChannels
-    outlets: AlertSenders | None  # None: this process sends nothing
-    clock: Callable[[], datetime]
-    tenant_id: UUID
+    def __init__(self, services: Services, admin: Caller) -> None:
+        self._services = services
+        self._admin = admin
+        self.channels = AlertChannels(services.database)
+        self.tenant_id = admin.tenant_id
 
     async def add(
         self, kind: Way, value: str, name: str = "", topics: Sequence[Topic] = ()
     ) -> tuple[AlertChannel, str | None]:
         """With the new secret of a webhook, which is shown once. Raises Reject with what is wrong."""
-        outlets = self._outlets()
-        secret, hint = outlets.places.read(kind, clean_text(value))
+        senders = _senders(self._services)
+        secret, hint = senders.places.read(kind, clean_text(value))
         channel = AlertChannel(
             id=uuid4(),  # known before the row is written: the secret is sealed for it
             tenant_id=self.tenant_id,
@@ -140,19 +120,20 @@ class AlertPlaceActions:
             hint=hint,
             topics=tuple(dict.fromkeys(topics)) or USUAL[kind],
             enabled=True,
-            created_at=self.clock(),
+            created_at=self._services.clock(),
         )
-        sealed = outlets.sealer.seal(json.dumps(secret), owner=place_secret_owner(channel.id))
+        sealed = senders.sealer.seal(json.dumps(secret), owner=place_secret_owner(channel.id))
         await self.channels.add(channel, sealed)
+        await self._record("alert_place_added", channel)
         return channel, secret.get("secret")
 
     async def test(self, channel: AlertChannel) -> None:
         """Raises Retry or Reject with the reason. An incident of PagerDuty is resolved at once."""
-        outlets = self._outlets()
+        senders = _senders(self._services)
         found = await self.channels.secret(channel.id)
         if found is None:
             raise Reject("this place was removed meanwhile")
-        secret = unsealed(outlets.sealer, channel.id, found[1])
+        secret = unsealed(senders.sealer, channel.id, found[1])
         key = f"test:{channel.id}"
         actions = (Action.TRIGGER, Action.RESOLVE) if channel.kind is Way.PAGERDUTY else (Action.TRIGGER,)
         for action in actions:
@@ -161,14 +142,13 @@ class AlertPlaceActions:
                 action=action,
                 dedup_key=key,
                 title=f"A test of {NAME}: alerts arrive here",
-                at=self.clock(),
+                at=self._services.clock(),
             )
-            await outlets.places.send(channel.kind, secret, message)
+            await senders.places.send(channel.kind, secret, message)
 
-    async def record(self, access: Access, admin: Caller, action: str, place: AlertChannel) -> None:
-        await access.record(admin, action, f"{place.kind} {place.name}")
+    async def remove(self, place: AlertChannel) -> None:
+        await self.channels.remove(place)
+        await self._record("alert_place_removed", place)
 
-    def _outlets(self) -> AlertSenders:
-        if self.outlets is None:
-            raise Retry("alerts are not sent here")
-        return self.outlets
+    async def _record(self, action: str, place: AlertChannel) -> None:
+        await self._services.access.record(self._admin, action, f"{place.kind} {place.name}")

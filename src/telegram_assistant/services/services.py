@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.access.credentials import Signer
 from telegram_assistant.access.service import Access
+from telegram_assistant.alerting.places import Places
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.config import Settings
 from telegram_assistant.health import Health
@@ -18,10 +19,18 @@ from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.jobs.digests import DigestMaker
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search
-from telegram_assistant.services.alerts import AlertSenders, WebhookSenders
 from telegram_assistant.services.live import LiveFeed
 from telegram_assistant.services.media_links import Thumbnails
 from telegram_assistant.stores.media import MediaStore
+from telegram_assistant.stores.sealed import Sealer
+
+
+@dataclass(frozen=True)
+class Senders:
+    """What sends alerts to places and webhooks, and what keeps their secrets."""
+
+    places: Places
+    sealer: Sealer
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,7 @@ class Services:
     media: MediaStore
     digests: DigestMaker
     # Only where the API runs:
-    hooks: WebhookSenders | None = None
-    outlets: AlertSenders | None = None
+    senders: Senders | None = None
     sampler: Sampler | None = None
     live: LiveFeed | None = None
     thumbnails: Thumbnails | None = None

@@ -23,10 +23,9 @@ from telegram_assistant.jobs.storage import measure, report
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.planning import Meaning
-from telegram_assistant.services.alerts import AlertSenders, WebhookSenders
 from telegram_assistant.services.live import make_feed
 from telegram_assistant.services.media_links import Thumbnails
-from telegram_assistant.services.services import Services
+from telegram_assistant.services.services import Senders, Services
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.postgres.budgets import ModelResults
 from telegram_assistant.stores.postgres.media import Evictions
@@ -104,8 +103,7 @@ def _with_what_the_api_needs(runtime: Runtime, services: Services) -> Services:
     runtime.stack.push_async_callback(thumbnails.close)
     return replace(
         services,
-        hooks=WebhookSenders(places.webhooks, sealer),
-        outlets=AlertSenders(places, sealer),
+        senders=Senders(places, sealer),
         sampler=sampler,
         live=make_feed(runtime.redis, runtime.database, sampler),
         thumbnails=thumbnails,
@@ -179,9 +177,9 @@ def _storage(services: Services) -> Storage:
 
 async def _start_saved_searches(runtime: Runtime, services: Services) -> None:
     """They tell what is new."""
-    assert services.hooks is not None  # noqa: S101 - see above: the API has them
-    hooks = services.hooks
-    alerts = open_alerts(runtime.database, runtime.redis, hooks.sealer, hooks.webhooks, owner=runtime.settings.hostname)
+    assert services.senders is not None  # noqa: S101 - see above: the API has them
+    sealer, webhooks = services.senders.sealer, services.senders.places.webhooks
+    alerts = open_alerts(runtime.database, runtime.redis, sealer, webhooks, owner=runtime.settings.hostname)
     await runtime.start_task("alerts", alerts.run, patience=PATIENCE)
 
 

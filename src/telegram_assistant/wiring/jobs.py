@@ -49,12 +49,12 @@ AGENT = f"telegram-assistant/{__version__}"
 
 async def start_alerting(runtime: Runtime, services: Services) -> Alerting:
     """Lets admins set places up, and sends."""
-    assert services.outlets is not None  # noqa: S101 - the API has them
+    assert services.senders is not None  # noqa: S101 - the API has them
     alerting = open_alerting(
         runtime.database,
         runtime.redis,
-        services.outlets.sealer,
-        services.outlets.places,
+        services.senders.sealer,
+        services.senders.places,
         settings=runtime.settings,
         clock=runtime.clock,
     )

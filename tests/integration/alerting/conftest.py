@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,10 +11,13 @@ from uuid import UUID
 import pytest
 from redis.asyncio import Redis
 
+from telegram_assistant.access.people import system_caller
 from telegram_assistant.alerting.delivering import Alerting
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.alerting import AlertChannel, Delivery, Notice, Topic, Way
-from telegram_assistant.services.alerts import AlertPlaceActions, AlertSenders
+from telegram_assistant.services.alerts import AlertPlaceActions
+from telegram_assistant.services.services import Senders, Services
+from telegram_assistant.stores.postgres.users import Tenant
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.jobs import open_alerting, open_places
 from telegram_assistant.wiring.runtime import utc_now
@@ -94,12 +97,13 @@ class Moving:
 
 
 @pytest.fixture
-async def office(archive: Archive, redis: Redis, world: Outside) -> Office:
+async def office(archive: Archive, redis: Redis, world: Outside, services: Services) -> Office:
     settings = Settings(
         alert_loopback=f"127.0.0.1:{world.port}", pagerduty_url=f"{world.base}/v2/enqueue", hostname="test"
     )
     sealer, clock = Sealer("key"), Moving()
     places = open_places(settings, utc_now)
     alerting = open_alerting(archive.database, redis, sealer, places, settings=settings, clock=clock)
-    desk = AlertPlaceActions(alerting.channels, AlertSenders(places, sealer), utc_now, SYSTEM)
+    sending = replace(services, senders=Senders(places, sealer))
+    desk = AlertPlaceActions(sending, system_caller(Tenant(SYSTEM, "system", utc_now(), users=1, channels=0)))
     return Office(archive, alerting, desk, world, clock)

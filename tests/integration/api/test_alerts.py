@@ -14,8 +14,7 @@ from redis.asyncio import Redis
 
 from telegram_assistant.alerting.delivering import Alerting
 from telegram_assistant.config import Settings
-from telegram_assistant.services.alerts import AlertSenders
-from telegram_assistant.services.services import Services
+from telegram_assistant.services.services import Senders, Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.jobs import open_alerting, open_places
 from telegram_assistant.wiring.runtime import utc_now
@@ -39,7 +38,7 @@ async def alerting(app: FastAPI, services: Services, redis: Redis, world: Outsid
         alert_loopback=f"127.0.0.1:{world.port}", pagerduty_url=f"{world.base}/v2/enqueue", hostname="test"
     )
     sealer, places = Sealer("key"), open_places(settings, utc_now)
-    app.state.services = replace(app.state.services, outlets=AlertSenders(places, sealer))
+    app.state.services = replace(app.state.services, senders=Senders(places, sealer))
     return open_alerting(services.database, redis, sealer, places, settings=settings, clock=utc_now)
 
 

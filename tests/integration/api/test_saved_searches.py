@@ -11,11 +11,12 @@ import pytest
 from fastapi import FastAPI
 from redis.asyncio import Redis
 
+from telegram_assistant.alerting.places import Places
+from telegram_assistant.crawl.network import Poster
 from telegram_assistant.domain.saved_search import MOST_SEARCHES
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.alerts import Alerts, Webhooks
-from telegram_assistant.services.alerts import WebhookSenders
-from telegram_assistant.services.services import Services
+from telegram_assistant.services.services import Senders, Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.jobs import open_alerts
 from telegram_assistant.wiring.runtime import utc_now
@@ -47,7 +48,8 @@ class Sent(Webhooks):
 @pytest.fixture
 def webhooks(app: FastAPI) -> Sent:
     made = Sent()
-    app.state.services = replace(app.state.services, hooks=WebhookSenders(made, Sealer("key")))
+    places = Places(Poster(agent="test"), made, frozenset(), "")
+    app.state.services = replace(app.state.services, senders=Senders(places, Sealer("key")))
     return made
 
 

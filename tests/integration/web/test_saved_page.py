@@ -11,10 +11,11 @@ import pytest
 from fastapi import FastAPI
 from redis.asyncio import Redis
 
+from telegram_assistant.alerting.places import Places
+from telegram_assistant.crawl.network import Poster
 from telegram_assistant.errors import Retry
 from telegram_assistant.search.alerts import Alerts, Webhooks
-from telegram_assistant.services.alerts import WebhookSenders
-from telegram_assistant.services.services import Services
+from telegram_assistant.services.services import Senders, Services
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.jobs import open_alerts
 from telegram_assistant.wiring.runtime import utc_now
@@ -40,7 +41,8 @@ async def looking(
     monkeypatch.setattr("telegram_assistant.search.alerts.FRESH", timedelta(days=36_500))
     monkeypatch.setattr("telegram_assistant.search.alerts.BEFORE", timedelta(days=36_500))
     webhooks, sealer = Deaf(agent="test", clock=utc_now), Sealer("key")
-    app.state.services = replace(app.state.services, hooks=WebhookSenders(webhooks, sealer))
+    places = Places(Poster(agent="test"), webhooks, frozenset(), "")
+    app.state.services = replace(app.state.services, senders=Senders(places, sealer))
     return open_alerts(services.database, redis, sealer, webhooks, owner="test", lexicon=lexicon)
 
 

@@ -183,10 +183,9 @@ async def list_alert_places(desk: PlacesDep) -> Items[PlaceOut]:
 
 
 @places.post("", operation_id="add_alert_place", summary="Send alerts to a place", status_code=201)
-async def add_alert_place(services: ServicesDep, admin: AdminDep, desk: PlacesDep, wanted: PlaceIn) -> NewPlaceOut:
+async def add_alert_place(desk: PlacesDep, wanted: PlaceIn) -> NewPlaceOut:
     """Slack, PagerDuty or a webhook of yours. Topic `search` sends what any saved search of the tenant finds."""
     made, secret = await desk.add(wanted.kind, wanted.value, wanted.name, wanted.topics)
-    await desk.record(services.access, admin, "alert_place_added", made)
     return NewPlaceOut.model_validate(made).model_copy(update={"secret": secret})
 
 
@@ -207,15 +206,14 @@ async def change_alert_place(desk: PlacesDep, place: PlaceDep, change: PlaceChan
 
 
 @places.delete("/{place_id}", operation_id="remove_alert_place", summary="Send nothing there", status_code=204)
-async def remove_alert_place(services: ServicesDep, admin: AdminDep, desk: PlacesDep, place: PlaceDep) -> None:
-    await desk.channels.remove(place)
-    await desk.record(services.access, admin, "alert_place_removed", place)
+async def remove_alert_place(desk: PlacesDep, place: PlaceDep) -> None:
+    await desk.remove(place)
 
 
 @places.post("/{place_id}/test", operation_id="test_alert_place", summary="Send a test", status_code=204)
-async def test_alert_place(desk: PlacesDep, place: PlaceDep) -> None:
+async def test_alert_place(services: ServicesDep, desk: PlacesDep, place: PlaceDep) -> None:
     """`409` with the reason if it does not arrive; `503` where nothing is sent at all."""
-    if desk.outlets is None:
+    if services.senders is None:
         raise Retry("alerts are not sent here")
     try:
         await desk.test(place)

@@ -94,7 +94,6 @@ async def add_place(
     except (Reject, Retry) as exc:
         written = {"kind": kind, "value": value, "name": name, "topics": topics or []}
         return await _page(request, services, admin, status=422, failed=str(exc), written=written)
-    await desk.record(services.access, admin, "alert_place_added", made)
     return await _page(request, services, admin, about=made.id, secret=secret or "")
 
 
@@ -105,9 +104,8 @@ async def toggle(desk: PlacesDep, place: PlaceDep) -> RedirectResponse:
 
 
 @router.post("/alerts/places/{place_id}/remove")
-async def remove(services: ServicesDep, admin: AdminDep, desk: PlacesDep, place: PlaceDep) -> RedirectResponse:
-    await desk.channels.remove(place)
-    await desk.record(services.access, admin, "alert_place_removed", place)
+async def remove(desk: PlacesDep, place: PlaceDep) -> RedirectResponse:
+    await desk.remove(place)
     return _back("#places")
 
 
