@@ -10,9 +10,7 @@ from telegram_assistant.http.api import (
     bot,
     channels,
     digests,
-    events,
     health,
-    interests,
     media,
     pipeline,
     posts,
@@ -32,9 +30,8 @@ ROUTERS: list[APIRouter] = [
     pipeline.dead_letters,
     pipeline.jobs,
     digests.router,
-    events.router,
     health.router,
-    interests.router,
+    health.events,
     media.router,
     media.storage,
     posts.router,
@@ -44,5 +41,6 @@ ROUTERS: list[APIRouter] = [
     search.ask,
     search.graph,
     trends.router,
+    trends.interests,
 ]  # under /api/v1
 OUTSIDE: list[APIRouter] = [bot.outside, health.outside]  # at the root: /health, /metrics

@@ -1,18 +1,22 @@
-"""Health and metrics: briefly for everybody, in full for who runs the system, metrics for what watches the machine."""
+"""What the system tells of itself: health, briefly for all and in full for the operator, metrics, and live events."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from ipaddress import ip_address
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import JSONResponse, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict
 
 from telegram_assistant.health import Level
-from telegram_assistant.http.dependencies import AdminDep, ServicesDep, get_caller
+from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep, get_caller
 from telegram_assistant.metrics import REGISTRY
+from telegram_assistant.services.live import Listener, LiveFeed
+from telegram_assistant.services.problems import Problem
 from telegram_assistant.services.upkeep import only_the_operator
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
@@ -85,3 +89,50 @@ def _is_here(request: Request) -> bool:
         return ip_address(request.client.host).is_loopback
     except ValueError:
         return False
+
+
+AGAIN_MS = 2000
+
+events = APIRouter(prefix="/events", tags=["events"])
+
+
+def feed_of(services: ServicesDep, _: CallerDep) -> LiveFeed:
+    """After the question who asks: a stranger learns nothing."""
+    if services.live is None:
+        raise Problem(503, "Live events are not running here", headers={"Retry-After": "30"})
+    return services.live
+
+
+FeedDep = Annotated[LiveFeed, Depends(feed_of)]
+
+
+async def _listener(feed: FeedDep, caller: CallerDep) -> AsyncIterator[Listener]:
+    with feed.listen(caller.tenant_id) as listener:
+        yield listener
+
+
+@events.get(
+    "",
+    response_class=EventSourceResponse,
+    operation_id="follow_events",
+    summary="Follow what happens",
+    response_description="A stream of server-sent events, until one of us closes it.",
+)
+async def follow(
+    feed: FeedDep,
+    listener: Annotated[Listener, Depends(_listener)],
+    last_event_id: Annotated[
+        str | None, Header(max_length=64, description="Go on after this event; browsers send it by themselves.")
+    ] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """`post`: a post can be found now: its id, channel and first words. `progress`: how far backfills and the pipeline
+    are, whenever that changes. `missed`: more has happened since `Last-Event-ID` than can be told again. A connection
+    ends after a quarter of an hour; connect again with the id of the last event, and nothing is lost."""
+    yield ServerSentEvent(comment="hello", retry=AGAIN_MS)
+    if last_event_id:
+        for told in await feed.resume(listener.tenant_id, last_event_id):
+            yield ServerSentEvent(event=told.name, data=told.data, id=told.id)
+            if told.place is not None:
+                listener.resumed(told.place)
+    async for told in listener.events():
+        yield ServerSentEvent(event=told.name, data=told.data, id=told.id)

@@ -64,9 +64,12 @@ def make_pages() -> Environment:
     return pages
 
 
-def page(request: Request, template: str, *, caller: Caller | None, status: int = 200, **context: Any) -> HTMLResponse:
-    """A whole page."""
-    return HTMLResponse(_render(request, template, caller, context), status_code=status)
+def page(
+    request: Request, template: str, *, caller: Caller | None, status: int = 200, kept: bool = True, **context: Any
+) -> HTMLResponse:
+    """A whole page. `kept` False: no browser keeps it, and a secret on it does not come back with the Back button."""
+    headers = None if kept else {"Cache-Control": "no-store"}
+    return HTMLResponse(_render(request, template, caller, context), status_code=status, headers=headers)
 
 
 def fragment(request: Request, template: str, *, caller: Caller | None, **context: Any) -> HTMLResponse:

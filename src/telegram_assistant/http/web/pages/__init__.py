@@ -15,7 +15,6 @@ from telegram_assistant.http.web.pages import (
     saved,
     search,
     sign_in,
-    storage,
     trends,
 )
 
@@ -31,6 +30,5 @@ ROUTERS: list[APIRouter] = [
     post.router,
     saved.router,
     search.router,
-    storage.router,
     trends.router,
 ]

@@ -190,10 +190,8 @@ async def _people(
 
 
 def _page(request: Request, template: str, caller: Caller, *, problem: str, **context: Any) -> HTMLResponse:
-    """Never kept by a browser: it may show a secret, which must not come back with the Back button."""
-    answer = page(request, template, caller=caller, status=422 if problem else 200, problem=problem, **context)
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    status = 422 if problem else 200
+    return page(request, template, caller=caller, status=status, kept=False, problem=problem, **context)
 
 
 def _said(request: Request, exc: Reject) -> str:
@@ -223,11 +221,7 @@ async def unlink(request: Request, services: ServicesDep, caller: CallerDep) -> 
 
 
 async def _shown(request: Request, account: BotAccount, caller: Caller, code: Code | None = None) -> HTMLResponse:
-    """Never kept by a browser: it may show a code."""
     state = await account.state()
     template = "bot_code.html" if "hx-request" in request.headers else "bot_code_page.html"
-    answer = page(
-        request, template, caller=caller, state=state, code=code, address=code.link(state.username) if code else None
-    )
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    address = code.link(state.username) if code else None
+    return page(request, template, caller=caller, kept=False, state=state, code=code, address=address)

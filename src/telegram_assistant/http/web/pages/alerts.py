@@ -146,11 +146,12 @@ async def _page(
     places = await AlertChannels(services.database).of_tenant(tenant_id) if caller.is_admin else []
     sent = await AlertDeliveries(services.database).newest(tenant_id, limit=DELIVERIES) if caller.is_admin else []
     unknown: dict[str, Any] = {"about": None, "failed": "", "secret": "", "arrived": False, "written": {}}
-    answer = page(
+    return page(
         request,
         "alerts.html",
         caller=caller,
         status=status,
+        kept=not (told.get("secret") or told.get("written")),
         notices=[await _shown(services, one) for one in found[:ON_A_PAGE]],
         next=write_notice(found[ON_A_PAGE - 1]) if len(found) > ON_A_PAGE else None,
         unread=await store.unread(tenant_id, caller.user_id),
@@ -162,9 +163,6 @@ async def _page(
         topics=list(Topic),
         **{**unknown, **told},
     )
-    if told.get("secret") or told.get("written"):
-        answer.headers["Cache-Control"] = "no-store"  # it must not come back with the Back button
-    return answer
 
 
 async def _shown(services: Services, notice: Notice) -> ShownNotice:

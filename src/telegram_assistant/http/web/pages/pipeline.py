@@ -1,9 +1,13 @@
-"""`/pipeline` and `/jobs`: what each stage does and gave up, and periodic jobs for the operator."""
+"""`/pipeline`, `/jobs` and `/storage`: what each stage does and gave up, periodic jobs, and the room that all takes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Query, Request
@@ -11,12 +15,17 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.bus.observer import StageHistory
 from telegram_assistant.domain.access import Caller
+from telegram_assistant.domain.storage import COUNTED
+from telegram_assistant.errors import Retry
 from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
-from telegram_assistant.http.web.page import fragment, link, page, span_of_seconds
+from telegram_assistant.http.web.charts import Counts, storage_bars
+from telegram_assistant.http.web.page import fragment, language_of, link, page, size, span_of_seconds, zone_of
+from telegram_assistant.i18n import load_texts
 from telegram_assistant.jobs import DIGESTS, START, Plan
 from telegram_assistant.jobs.runner import standing
 from telegram_assistant.names import JOBS_LOCK
+from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services
 from telegram_assistant.services.upkeep import (
     AT_ONCE,
@@ -27,6 +36,7 @@ from telegram_assistant.services.upkeep import (
     known_stage,
     one_letter,
     only_the_operator,
+    quota_of,
     replay_letters,
     table,
 )
@@ -34,8 +44,9 @@ from telegram_assistant.stages import STAGES
 from telegram_assistant.stages.index_upkeep import PASS, PassState
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState
 from telegram_assistant.stores.postgres.jobs import JobRuns
+from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.pipeline import Letter, OwnLetters
-from telegram_assistant.stores.postgres.storage import StorageUsage
+from telegram_assistant.stores.postgres.storage import Measured, Storage, StorageUsage
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 
 ON_A_PAGE = 20
@@ -94,12 +105,12 @@ async def stages(request: Request, services: ServicesDep, caller: CallerDep) -> 
 
 
 @router.get("/pipeline/storage")
-async def storage(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
+async def usage(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
     """Asked for by itself: it may take a while to count."""
-    usage = await count_storage(StorageUsage(services.database), caller)
-    largest = max((one.bytes for one in usage), default=0) or 1
-    total = sum(one.bytes for one in usage)
-    return fragment(request, "pipeline_storage.html", caller=caller, usage=usage, largest=largest, total=total)
+    found = await count_storage(StorageUsage(services.database), caller)
+    largest = max((one.bytes for one in found), default=0) or 1
+    total = sum(one.bytes for one in found)
+    return fragment(request, "pipeline_storage.html", caller=caller, usage=found, largest=largest, total=total)
 
 
 @router.get("/pipeline/letters")
@@ -230,7 +241,70 @@ async def run(services: ServicesDep, admin: AdminDep, job: Annotated[str, Form(m
 def _span(plan: Plan) -> tuple[str, int]:
     """The unit, and how many of it."""
     seconds = int(plan.every.total_seconds())
-    for size, unit in ((86_400, "days"), (3600, "hours")):
-        if seconds % size == 0:
-            return unit, seconds // size
+    for length, unit in ((86_400, "days"), (3600, "hours")):
+        if seconds % length == 0:
+            return unit, seconds // length
     return "minutes", seconds // 60
+
+
+DAYS = 30
+FRESH = timedelta(seconds=20)
+MOST_BARS = 60
+MOST_EVICTED = 50
+
+
+@router.get("/storage")
+async def storage(request: Request, services: ServicesDep, caller: CallerDep) -> HTMLResponse:
+    history = await fresh_history(services, caller)
+    quota = await quota_of(services, caller)
+    language = language_of(request)
+    t = partial(load_texts(), language)
+    bars = storage_bars(
+        counts_of(history, zone_of(request)),
+        [t(f"storage.kind_{kind}") for kind in COUNTED],
+        label=t("storage.over_time"),
+        size=partial(size, language=language),
+        limit=quota.limit,
+    )
+    newest = [one for one in history if one.at == history[-1].at]
+    return page(
+        request,
+        "storage.html",
+        caller=caller,
+        quota=quota,
+        bars=bars,
+        newest=newest,
+        largest=max((one.bytes for one in newest), default=0) or 1,
+        evicted=await Evictions(services.database).of_tenant(caller.tenant_id, limit=MOST_EVICTED),
+        days=services.settings.storage_evict_after_days,
+    )
+
+
+@router.post("/storage/evicted/{sha256}/fetch")
+async def fetch(
+    services: ServicesDep, caller: CallerDep, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+) -> RedirectResponse:
+    if not await Evictions(services.database).fetch_again(caller.tenant_id, sha256):
+        raise not_found("file that was given up")
+    return RedirectResponse("/storage#evicted", status_code=303)
+
+
+async def fresh_history(services: Services, caller: Caller) -> list[Measured]:
+    """Counted now: the job counts only every six hours, and a reader wants to know of today."""
+    storage, now = Storage(services.database), services.clock()
+    history = await storage.history(caller.tenant_id, now - timedelta(days=DAYS))
+    if history and now - history[-1].at < FRESH:
+        return history
+    with suppress(Retry):  # an archive too large to be counted on the way: the last count is shown then
+        await storage.record(caller.tenant_id, await count_storage(StorageUsage(services.database), caller), now)
+    return await storage.history(caller.tenant_id, now - timedelta(days=DAYS))
+
+
+def counts_of(history: Sequence[Measured], zone: tzinfo) -> Counts:
+    """What counts for the quota, kind by kind; thinned out to what a page can show."""
+    times: dict[datetime, dict[str, int]] = {}
+    for one in history:
+        times.setdefault(one.at, {})[one.kind] = one.bytes
+    found = [(at.astimezone(zone), [kinds.get(kind, 0) for kind in COUNTED]) for at, kinds in times.items()]
+    step = -(-len(found) // MOST_BARS) or 1
+    return found[::-1][::step][::-1]

@@ -141,20 +141,18 @@ async def _page(
     """`told`: what came of the webhook that the search `about` has."""
     searches = await SavedSearches(services.database).of_user(caller.tenant_id, caller.user_id)
     unknown = {"about": None, "failed": "", "secret": "", "took": 0}
-    answer = page(
+    return page(
         request,
         "saved.html",
         caller=caller,
         status=status,
+        kept=not told.get("secret"),
         searches=searches,
         unread=sum(one.unread for one in searches),
         of=of,
         **{**unknown, **told},
         **await _alerts(services, caller, of, None),
     )
-    if told.get("secret"):
-        answer.headers["Cache-Control"] = "no-store"  # it must not come back with the Back button
-    return answer
 
 
 async def _alerts(services: Services, caller: Caller, of: UUID | None, cursor: str | None) -> dict[str, Any]:

@@ -109,7 +109,7 @@ async def redeem(
 
 def _sign_in_page(request: Request, *, then: str, login: str = "", problem: str = "") -> HTMLResponse:
     shown = login if len(login) <= 300 and login.isprintable() else ""
-    return _unkept(page(request, "sign_in.html", caller=None, next=then, login=shown, problem=problem))
+    return page(request, "sign_in.html", caller=None, kept=False, next=then, login=shown, problem=problem)
 
 
 def _welcome_page(
@@ -118,12 +118,7 @@ def _welcome_page(
     shown = login if len(login) <= 100 and login.isprintable() else ""
     status = 200 if offer is not None else 410
     context = {"token": token, "offer": offer, "login": shown, "problem": problem}
-    return _unkept(page(request, "welcome.html", caller=None, status=status, **context))
-
-
-def _unkept(answer: HTMLResponse) -> HTMLResponse:
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    return page(request, "welcome.html", caller=None, status=status, kept=False, **context)
 
 
 def _refused(exc: Reject | Retry, answer: HTMLResponse) -> HTMLResponse:
