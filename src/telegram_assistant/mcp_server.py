@@ -52,7 +52,7 @@ def make_server(api: ApiClient) -> MCPServer:
     ) -> dict[str, Any]:
         """Find posts by words (Russian and English, in any form) and by meaning. Filters: channel:@name, tag:, topic:,
         lang:ru, has:photo|link|album, after:7d or after:2026-01-31, before:, is:edited|forwarded|deleted. Near
-        duplicates across channels are one story, with everybody who told it."""
+        duplicates across channels are one story, with all channels that told it."""
         more = {"cursor": cursor} if cursor else {}
         found = await _told(api.get("/search", q=query, limit=limit, sort=sort, **more))
         notes = [note["text"] for note in found["notes"]]

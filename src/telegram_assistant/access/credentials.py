@@ -75,7 +75,7 @@ class Passwords:
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._nobodys: str | None = None
+        self._stand_in: str | None = None
 
     async def hash(self, password: str) -> str:
         check_new_password(password)
@@ -88,10 +88,10 @@ class Passwords:
             return await asyncio.to_thread(self._verify, password[: LONGEST_PASSWORD + 1], known)
 
     def _verify(self, password: str, known: str | None) -> Verdict:
-        if self._nobodys is None:
-            self._nobodys = self._hasher.hash(secrets.token_urlsafe(32))
+        if self._stand_in is None:
+            self._stand_in = self._hasher.hash(secrets.token_urlsafe(32))
         try:
-            self._hasher.verify(known or self._nobodys, _bytes(password))
+            self._hasher.verify(known or self._stand_in, _bytes(password))
         except (Argon2Error, InvalidHashError):
             return Verdict(right=False)
         if known is None:

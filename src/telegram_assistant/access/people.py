@@ -18,9 +18,9 @@ from telegram_assistant.stores.postgres.users import AuditEntry, AuditLog, Tenan
 
 LINK_LASTS = timedelta(hours=24)
 MOST_KEYS = 100  # of one user
-LAST_ADMIN = "This is the last admin who can sign in: make somebody else an admin first"
-EMAIL_TAKEN = "Somebody has this e-mail address already"
-TOO_MANY_KEYS = f"There are {MOST_KEYS} keys already: revoke those that nobody uses"
+LAST_ADMIN = "This is the last admin who can sign in: make another user an admin first"
+EMAIL_TAKEN = "Another user has this e-mail address already"
+TOO_MANY_KEYS = f"There are {MOST_KEYS} keys already: revoke those that are not used"
 DISABLED = "This user is disabled: enable them first"
 
 
@@ -159,7 +159,7 @@ class People:
         allowed = user.role if caller.role is Role.SYSTEM else caller.role
         if _person(role) is Role.ADMIN and allowed is not Role.ADMIN:
             raise Reject(
-                "A key cannot have more rights than whoever makes it: make one for a member, or sign in as admin"
+                "A key cannot have more rights than the user who makes it: make one for a member, or sign in as admin"
             )
         _refuse_to_outlive(caller, expires)
         if expires is not None and expires <= self._clock():
@@ -213,7 +213,7 @@ def _only_admins(caller: Caller) -> None:
 
 
 def _refuse_to_outlive(caller: Caller, expires: datetime | None) -> None:
-    """Else a key that leaks would be good for ever, whatever its end."""
+    """Else a key that leaks would be good for ever, although it has an end."""
     ends = caller.key_ends
     if ends is not None and (expires is None or expires > ends):
         raise Reject(

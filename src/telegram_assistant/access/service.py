@@ -144,7 +144,7 @@ class Access:
         return ended
 
     async def first_link(self) -> str | None:
-        """The token of a link for the first admin, in place of the last one; None once anybody has a password."""
+        """The token of a link for the first admin, in place of the last one; None once a user has a password."""
         token = new_token()
         made = await self._links.add_first(sha256=digest(token), expires=self._clock() + LINK_LASTS)
         return token if made else None

@@ -121,7 +121,7 @@ class BotAlerts:
         return told
 
     async def _sent(self, sending: Awaitable[object], user_id: UUID) -> bool:
-        """A message that Telegram will never take must not stand before everybody else's."""
+        """A message that Telegram will never take must not hold up those of other users."""
         try:
             await sending
         except TelegramBadRequest:

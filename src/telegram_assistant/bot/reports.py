@@ -179,7 +179,7 @@ async def admin(_: Message | CallbackQuery, talk: Talk) -> None:
     if not talk.caller.is_admin:
         await talk.answer(say("admins_only"))
         return
-    # The report names what all tenants watch: it is for who runs it all.
+    # The report names what all tenants watch: it is for the operator.
     details = await talk.services.health.details() if talk.caller.is_operator else {"troubles": []}
     troubles = [shortened(str(one), 300) for one in details["troubles"]]
     summary = await WatchedChannels(talk.services.database).summary(tenant)

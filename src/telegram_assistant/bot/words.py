@@ -25,7 +25,7 @@ MOST_BEHIND = 5
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Texts in one language. Whatever is put into them is escaped."""
+    """Texts in one language. All values that are put into them are escaped."""
 
     language: str
 

@@ -106,7 +106,7 @@ class Evidence:
         return fitting and self._share(sentence, text) >= (words if names or numbers else GROUNDED)
 
     def _share(self, sentence: str, text: str) -> float:
-        """Of the words of a sentence that a text has, in whatever inflection."""
+        """Of the words of a sentence that a text has, in any inflection."""
         known = {key for word in words_of(text) for key in self._inflection.keys(word)}
         telling = [word for word in words_of(sentence) if len(word) > 3]
         there = sum(bool(self._inflection.keys(word) & known) for word in telling)
@@ -362,7 +362,7 @@ class Stories:
         return _Fits(newest, matches, capped)
 
     def _query(self, topic: str, now: datetime) -> tuple[Query, bool]:
-        """A topic of the taxonomy, by whatever name, is what models found in posts; anything else is a query."""
+        """A topic of the taxonomy, by any of its names, is what models found in posts; anything else is a query."""
         known = self._taxonomy.known([topic])
         if known:
             return Query(only=Filters(topics=known[:1])), True

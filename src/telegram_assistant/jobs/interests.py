@@ -50,7 +50,7 @@ class Recommended:
 
 
 def topic_key(topic: str, taxonomy: Taxonomy) -> str:
-    """As it is kept: a topic of the taxonomy by its key, whatever language it was named in."""
+    """As it is kept: a topic of the taxonomy by its key, named in either language."""
     clean = clean_topic(clean_text(topic))
     return next(iter(taxonomy.known([clean])), clean)
 

@@ -82,7 +82,7 @@ class Jobs:
             await self._lock.release()
 
     async def round(self, *, taken: bool = False) -> None:
-        """Begin what is due. `taken`: the lock is ours only now, so whatever was missed is due too."""
+        """Begin what is due. `taken`: the lock is ours only now, so all that was missed is due too."""
         now = self._clock()
         self._reap()
         if taken:

@@ -98,7 +98,7 @@ class Asking:
             return told
         with paid_by([tenant_id]):
             answer = await self._answerer.answer(asked, passages)
-        # Whatever a model claims: a sentence without a source that was given to it is none.
+        # A model may claim anything: a sentence without a source that was given to it is none.
         given = {passage.key: passage.text for passage in passages}
         claims = [
             (said(one.text), [key for key in dict.fromkeys(one.sources) if key in given]) for one in answer.sentences

@@ -45,7 +45,7 @@ def in_time(candidate: Candidate) -> Ranked:
 
 
 class Scale(msgspec.Struct, frozen=True, array_like=True):
-    """What scores are relative to: later pages go by that of the first, whatever came or went meanwhile."""
+    """What scores are relative to: later pages go by that of the first, also when posts came or went meanwhile."""
 
     worths: tuple[float, ...]  # of the clauses
     words: float  # by which a score by words is multiplied

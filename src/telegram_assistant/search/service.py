@@ -92,7 +92,7 @@ class Search:
             sort = Sort.NEWEST
         planned = await self._planner.plan(tenant_id, query)
         plan = planned.plan
-        # On the first page everything counts, whatever the clocks of other machines say.
+        # On the first page everything counts: clocks of other machines may differ.
         as_of = at.as_of if cursor else None
         if sort is Sort.NEWEST:
             found = await self._newest(plan, at.base, as_of)
@@ -173,7 +173,7 @@ class Search:
         # What came since the first page may have crowded out what was near then: so more are looked at, as far as then.
         meaning = self._meaning if scale is None else replace(self._meaning, nearest=LATER * self._meaning.nearest)
         try:
-            # Whatever the index says, only posts of the plan's channels are shown (`fitting`).
+            # The index may be wrong: only posts of the plan's channels are shown (`fitting`).
             found = await meaning.near_text(self._owners(tenant_id), query.words, where)
         except Retry as exc:
             log.warning("search_by_words_alone", reason=str(exc))

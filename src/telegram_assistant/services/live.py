@@ -1,4 +1,4 @@
-"""What happens, told to everybody who listens: one reader of the stream per process, and a queue per connection."""
+"""What happens, told to all listeners: one reader of the stream per process, and a queue per connection."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class LiveFeed:
             self._listeners.discard(listener)
 
     def close(self) -> None:
-        """Let everybody go."""
+        """Ends all connections."""
         self._closed = True
         for listener in self._listeners:
             listener.end()

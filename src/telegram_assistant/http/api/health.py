@@ -54,7 +54,7 @@ async def brief(services: ServicesDep) -> JSONResponse:
     return JSONResponse(answer.model_dump(), status_code=503 if status == "failing" else 200)
 
 
-@router.get("/details", operation_id="get_health_details", summary="Every task, engine and role (for who runs it all)")
+@router.get("/details", operation_id="get_health_details", summary="Every task, engine and role (for the operator)")
 async def full(services: ServicesDep, admin: AdminDep) -> dict[str, Any]:
     """For admins of the first tenant: the report names what all tenants watch."""
     only_the_operator(admin)

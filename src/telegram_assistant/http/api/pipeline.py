@@ -297,7 +297,7 @@ class JobIn(BaseModel):
     job: str = Field(max_length=50)
 
 
-@jobs.get("", operation_id="list_jobs", summary="When jobs are due and how they went (for who runs it all)")
+@jobs.get("", operation_id="list_jobs", summary="When jobs are due and how they went (for the operator)")
 async def list_jobs(services: ServicesDep, admin: AdminDep) -> Items[JobOut]:
     only_the_operator(admin)
     latest = await JobRuns(services.database).latest()
@@ -315,7 +315,7 @@ async def list_jobs(services: ServicesDep, admin: AdminDep) -> Items[JobOut]:
     )
 
 
-@jobs.get("/runs", operation_id="list_job_runs", summary="Runs of a job, the newest first (for who runs it all)")
+@jobs.get("/runs", operation_id="list_job_runs", summary="Runs of a job, the newest first (for the operator)")
 async def list_runs(
     services: ServicesDep,
     admin: AdminDep,
@@ -330,7 +330,7 @@ async def list_runs(
     return page_of(found, limit, RunOut.model_validate, lambda run: write_place(run.scheduled_for))
 
 
-@jobs.post("/run", operation_id="run_job", summary="Run a job now (for who runs it all)", status_code=202)
+@jobs.post("/run", operation_id="run_job", summary="Run a job now (for the operator)", status_code=202)
 async def run_job(services: ServicesDep, admin: AdminDep, wanted: Annotated[JobIn, Body()]) -> RunOut:
     """The process that holds the lock of the jobs begins it within seconds."""
     return RunOut.model_validate(await ask_for(services, admin, wanted.job))

@@ -27,8 +27,8 @@ class NoteOut(BaseModel):
     """A remark on a query."""
 
     kind: str = Field(description="Which remark it is, for programs.", examples=["no_such_channel"])
-    value: str = Field(description="What it is about.", examples=["@nobody"])
-    text: str = Field(description="The remark, in English.", examples=["you have no channel @nobody"])
+    value: str = Field(description="What it is about.", examples=["@durov"])
+    text: str = Field(description="The remark, in English.", examples=["you have no channel @durov"])
 
 
 def _remark(note: Note) -> NoteOut:
@@ -66,7 +66,7 @@ class FoundPostOut(TellerOut):
 
 
 class HitOut(FromValue):
-    """A story: the post that fits best, and everybody who tells it."""
+    """A story: the post that fits best, and all channels that tell it."""
 
     model_config = example(
         post={

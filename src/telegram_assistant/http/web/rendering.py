@@ -1,6 +1,6 @@
 """A post's text as HTML: formatting from Telegram's entities alone, everything else escaped (G6).
 
-Whatever the entities say (they are a stranger's), the markup is well formed and its text is the post's text.
+The entities are a stranger's: in any case the markup is well formed and its text is the post's text.
 """
 
 from __future__ import annotations
