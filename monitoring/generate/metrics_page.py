@@ -11,12 +11,12 @@ from prometheus_client.core import Metric
 from telegram_assistant import metrics
 
 KINDS = {
-    "Counter": "counter",
-    "Gauge": "gauge",
-    "Histogram": "histogram",
-    "ChannelCounter": "counter",
-    "ChannelGauge": "gauge",
-    "ChannelHistogram": "histogram",
+    "_counter": "counter",
+    "_gauge": "gauge",
+    "_histogram": "histogram",
+    "_channel_counter": "counter",
+    "_channel_gauge": "gauge",
+    "_channel_histogram": "histogram",
 }
 BOUNDS = {
     "ability": "what a model is asked for: `tag`, `describe`, `embed`, `answer`",
@@ -106,10 +106,10 @@ def _described(kind: str, call: ast.Call, section: str) -> Described:
     name, says, *others = call.args
     labels: tuple[str, ...] = ()
     together = ""
-    if kind.startswith("Channel"):
-        labels = ("channel_id", *(str(ast.literal_eval(label)) for label in others[1:]))
-        combine = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == "combine"]
-        together = TOGETHER[combine[0]] if combine else TOGETHER["sum"]
+    if kind.startswith("_channel"):
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        labels = ("channel_id", *([str(ast.literal_eval(given["label"]))] if "label" in given else []))
+        together = TOGETHER[ast.unparse(given["combine"]) if "combine" in given else "sum"]
     elif others:
         labels = tuple(ast.literal_eval(others[0]))
     return Described(ast.literal_eval(name), KINDS[kind], labels, ast.literal_eval(says), together, section)
