@@ -28,20 +28,26 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostParsed(Event):
-    """`posts.parsed`: a post is stored that is new, or whose text or media changed."""
+class PostEvent(Event):
+    """About a post, and the words that it had then."""
 
-    name: ClassVar[str] = names.POSTS_PARSED
     tenant_id: UUID
     channel_id: int
     post_id: UUID
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostParsed(PostEvent):
+    """`posts.parsed`: a post is stored that is new, or whose text or media changed."""
+
+    name: ClassVar[str] = names.POSTS_PARSED
     version: int
     telegram_message_id: int
     telegram_post_url: str
     text: str
     urls: tuple[str, ...]
     posted_at: datetime
-    content_hash: str
     has_media: bool
     media_sha256_list: tuple[str, ...] = ()
     grouped_id: int | None = None
@@ -66,14 +72,10 @@ class PostDeleted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MediaSettled(Event):
+class MediaSettled(PostEvent):
     """`media.settled`: no file of the post is waited for any more: each is stored, left out, or given up."""
 
     name: ClassVar[str] = names.MEDIA_SETTLED
-    tenant_id: UUID
-    channel_id: int
-    post_id: UUID
-    content_hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,39 +103,27 @@ class Trigger(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostVisionAnalyzed(Event):
+class PostVisionAnalyzed(PostEvent):
     """`posts.vision.analyzed`: every picture of a post was looked at, or left out for a reason that is stored."""
 
     name: ClassVar[str] = names.POSTS_VISION_ANALYZED
-    tenant_id: UUID
-    channel_id: int
-    post_id: UUID
-    content_hash: str
     pictures: int  # that were looked at
     left_out: int
     grouped_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostRetag(Event):
+class PostRetag(PostEvent):
     """`posts.retag`: a post is to be tagged again."""
 
     name: ClassVar[str] = names.POSTS_RETAG
-    tenant_id: UUID
-    channel_id: int
-    post_id: UUID
-    content_hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostTagged(Event):
+class PostTagged(PostEvent):
     """`posts.tagged`: what a model made of the words of a post."""
 
     name: ClassVar[str] = names.POSTS_TAGGED
-    tenant_id: UUID
-    channel_id: int
-    post_id: UUID
-    content_hash: str
     tags: tuple[str, ...]
     tags_hash: str  # SHA-256 of the sorted set
     topics: tuple[str, ...]
@@ -163,14 +153,10 @@ class PostEnriched(PostTagged):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostIndexed(Event):
+class PostIndexed(PostEvent):
     """`posts.indexed`: the post can be found."""
 
     name: ClassVar[str] = names.POSTS_INDEXED
-    tenant_id: UUID
-    channel_id: int
-    post_id: UUID
-    content_hash: str
     tags: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
 
@@ -199,7 +185,7 @@ class AlbumAssembled(Event):
 EVENTS: dict[str, type[Event]] = {
     kind.name: kind
     for kind in tuple(globals().values())
-    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+    if isinstance(kind, type) and issubclass(kind, Event) and "name" in vars(kind)
 }
 
 
