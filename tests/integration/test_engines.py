@@ -206,7 +206,7 @@ async def test_the_engine_of_a_killed_start_is_ended(
     lost = kind(data)
     await lost.start()
     pid = lost.pid
-    lost._child._process = None
+    lost._process = None
     found = kind(data)
     await found.start()
     try:

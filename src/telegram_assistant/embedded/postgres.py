@@ -23,7 +23,7 @@ from urllib.parse import quote
 import asyncpg
 
 from telegram_assistant.embedded.folder import DataFolder, explain_full_disk, explain_os_error
-from telegram_assistant.embedded.process import Child, end_leftover, free_port
+from telegram_assistant.embedded.process import EngineProcess, end_leftover, free_port
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.processes.worker import start
 
@@ -41,19 +41,17 @@ SETTINGS = {
 }
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(EngineProcess):
     """A cluster in the data folder, on a free loopback port, with a password of its own."""
 
     name = "postgres"
     title = "PostgreSQL"
 
     def __init__(self, folder: DataFolder, *, demo: bool = False, port: int = 0) -> None:
+        super().__init__(folder.path / "log" / "postgres.log", stop_signals=(signal.SIGINT, signal.SIGQUIT))
         self._folder = folder
         self._database = "tga_demo" if demo else "tga"  # so that a demo leaves nothing behind among real posts
         self._port = port  # 0: any that is free
-        self._child = Child(
-            "PostgreSQL", folder.path / "log" / "postgres.log", stop_signals=(signal.SIGINT, signal.SIGQUIT)
-        )
         self._user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
 
     @property
@@ -61,10 +59,6 @@ class EmbeddedPostgres:
         password = quote(self._folder.secret("postgres.password"))
         # sslmode: this server has none, and asyncpg would look for certificates in a home that may not be ours.
         return f"postgresql://{USER}:{password}@127.0.0.1:{self._port}/{self._database}?sslmode=disable"
-
-    @property
-    def pid(self) -> int | None:
-        return self._child.pid
 
     async def start(self) -> None:
         """Start it, creating the cluster at the first start and ending what a killed start left behind."""
@@ -78,21 +72,15 @@ class EmbeddedPostgres:
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self._folder.path)) from exc
 
-    async def wait(self) -> int:
-        return await self._child.wait()
-
-    async def stop(self) -> None:
-        await self._child.stop()
-
     async def _launch(self, home: Path, programs: Path) -> None:
         for _ in range(START_ATTEMPTS):
             # After a crash of the engine alone the port stays, so that open pools find it again.
             self._port = self._port or free_port()
             options = [f"-c{key}={value}" for key, value in {**SETTINGS, "port": str(self._port)}.items()]
-            await self._child.start([str(programs / "bin" / "postgres"), "-D", str(home), *options], user=self._user)
+            await self._run([str(programs / "bin" / "postgres"), "-D", str(home), *options], user=self._user)
             if await self._ready():
                 return
-            words = self._child.last_words()
+            words = self.last_words()
             if "could not create any TCP/IP sockets" in words:
                 self._port = 0
             elif "is still in use" in words:
@@ -101,12 +89,12 @@ class EmbeddedPostgres:
             elif FULL_DISK in words:
                 raise Fatal(explain_full_disk(home.parent))
             else:
-                raise Fatal(f"PostgreSQL did not start: {words} (more in {self._child.log_path})")
+                raise Fatal(f"PostgreSQL did not start: {words} (more in {self.log_path})")
         raise Retry(f"PostgreSQL cannot start yet: {words}")
 
     async def _ready(self) -> bool:
         deadline = asyncio.get_running_loop().time() + READY_SECONDS
-        while self._child.running and asyncio.get_running_loop().time() < deadline:
+        while self.running and asyncio.get_running_loop().time() < deadline:
             try:
                 connection = await asyncpg.connect(self.url, database="postgres", timeout=5)
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):

@@ -16,11 +16,10 @@ from telegram_assistant.processes.worker import start
 LOG_LIMIT = 10 * 2**20
 
 
-class Child:
-    """One engine process, with its log file and the way to end it."""
+class EngineProcess:
+    """An engine that we start ourselves: its process, its log file, and the way to end it."""
 
-    def __init__(self, name: str, log_path: Path, *, stop_signals: Sequence[signal.Signals]) -> None:
-        self.name = name
+    def __init__(self, log_path: Path, *, stop_signals: Sequence[signal.Signals]) -> None:
         self.log_path = log_path
         self._stop_signals = stop_signals  # gentlest first; each gets its share of the grace time
         self._process: asyncio.subprocess.Process | None = None
@@ -33,7 +32,7 @@ class Child:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
-    async def start(self, command: Sequence[str], *, user: int | None = None) -> None:
+    async def _run(self, command: Sequence[str], *, user: int | None = None) -> None:
         if self.log_path.exists() and self.log_path.stat().st_size > LOG_LIMIT:
             self.log_path.replace(self.log_path.with_suffix(".log.1"))
         with self.log_path.open("ab") as log:

@@ -13,34 +13,30 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from telegram_assistant.embedded.folder import DataFolder, explain_os_error
-from telegram_assistant.embedded.process import Child, end_leftover, free_port
+from telegram_assistant.embedded.process import EngineProcess, end_leftover, free_port
 from telegram_assistant.errors import Fatal
 
 START_ATTEMPTS = 5
 READY_SECONDS = 60.0
 
 
-class EmbeddedValkey:
+class EmbeddedValkey(EngineProcess):
     """A server in the data folder, on a free loopback port, with a password of its own."""
 
     name = "valkey"
     title = "Valkey"
 
     def __init__(self, folder: DataFolder, *, demo: bool = False, port: int = 0) -> None:
+        super().__init__(folder.path / "log" / "valkey.log", stop_signals=(signal.SIGTERM,))
         self._folder = folder
         self._number = 1 if demo else 0  # the demo's keys stay apart from the real ones
         self._home = folder.path / "valkey"
         self._config = glob.escape(str(self._home / "valkey.conf"))  # Valkey takes [1] in a path for a pattern
         self._port = port  # 0: any that is free
-        self._child = Child("Valkey", folder.path / "log" / "valkey.log", stop_signals=(signal.SIGTERM,))
 
     @property
     def url(self) -> str:
         return f"redis://:{self._folder.secret('valkey.password')}@127.0.0.1:{self._port}/{self._number}"
-
-    @property
-    def pid(self) -> int | None:
-        return self._child.pid
 
     async def start(self) -> None:
         """Start it, ending what a killed start left behind: two servers must never write one file."""
@@ -51,22 +47,16 @@ class EmbeddedValkey:
         except OSError as exc:
             raise Fatal(explain_os_error(exc, self._folder.path)) from exc
 
-    async def wait(self) -> int:
-        return await self._child.wait()
-
-    async def stop(self) -> None:
-        await self._child.stop()
-
     async def _launch(self) -> None:
         for attempt in range(START_ATTEMPTS):
             self._port = self._port if self._port and not attempt else free_port()
             self._write_config()
-            await self._child.start([str(server_program()), self._config])
+            await self._run([str(server_program()), self._config])
             if await self._ready():
                 return
-            if "Address already in use" not in self._child.last_words():
+            if "Address already in use" not in self.last_words():
                 break
-        raise Fatal(f"Valkey did not start: {self._child.last_words()} (more in {self._child.log_path})")
+        raise Fatal(f"Valkey did not start: {self.last_words()} (more in {self.log_path})")
 
     def _write_config(self) -> None:
         """A file and not arguments: the password must not show in the list of processes."""
@@ -91,7 +81,7 @@ class EmbeddedValkey:
         deadline = asyncio.get_running_loop().time() + READY_SECONDS
         client: Redis = Redis.from_url(self.url)
         try:
-            while self._child.running and asyncio.get_running_loop().time() < deadline:
+            while self.running and asyncio.get_running_loop().time() < deadline:
                 try:
                     await client.ping()
                 except (RedisError, OSError):  # not listening yet, or still reading its file

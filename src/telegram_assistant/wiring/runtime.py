@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
@@ -44,17 +44,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Engine(Protocol):
-    """An engine that we start ourselves."""
-
-    name: str
-    title: str
-
-    @property
-    def url(self) -> str: ...
-    async def start(self) -> None: ...
-    async def wait(self) -> int: ...
-    async def stop(self) -> None: ...
+Engine: TypeAlias = EmbeddedPostgres | EmbeddedValkey
 
 
 @dataclass
