@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from telegram_assistant.domain.models import (
 from telegram_assistant.log import get_logger
 
 Kept = TypeVar("Kept", Tagged, Seen, Answer)
+Model = TypeVar("Model", bound=Tagger | Describer | Answerer | Embedder)
 _FREE = Usage()
 _logger = get_logger(__name__)
 
@@ -49,84 +50,57 @@ def cache_key(ability: str, identity: Identity, *parts: str) -> str:
     return f"{ability}:{digest.hexdigest()}"
 
 
-class CachedTagger:
-    """A Tagger that does not ask twice."""
+class _Cached(Generic[Model]):
+    """A model that is not asked twice for the same."""
 
-    def __init__(self, tagger: Tagger, cache: ResultCache) -> None:
-        self._tagger = tagger
+    def __init__(self, model: Model, cache: ResultCache) -> None:
+        self._model = model
         self._cache = cache
 
     @property
     def identity(self) -> Identity:
-        return self._tagger.identity
+        return self._model.identity
+
+    async def _once(self, key: str, form: type[Kept], ask: Callable[[], Awaitable[Kept]]) -> Kept:
+        known = _read(await self._cache.get(key), form)
+        if known is not None:
+            return known
+        found = await ask()
+        await self._cache.put(key, msgspec.json.encode(replace(found, usage=_FREE)))
+        return found
+
+
+class CachedTagger(_Cached[Tagger]):
+    """A Tagger that does not ask twice."""
 
     async def tag(self, text: str, seen: str = "") -> Tagged:
         key = cache_key("tag", self.identity, text, seen)
-        known = _read(await self._cache.get(key), Tagged)
-        if known is not None:
-            return known
-        found = await self._tagger.tag(text, seen)
-        await self._cache.put(key, msgspec.json.encode(replace(found, usage=_FREE)))
-        return found
+        return await self._once(key, Tagged, lambda: self._model.tag(text, seen))
 
 
-class CachedDescriber:
+class CachedDescriber(_Cached[Describer]):
     """A Describer that looks once at the same picture, in all channels."""
-
-    def __init__(self, describer: Describer, cache: ResultCache) -> None:
-        self._describer = describer
-        self._cache = cache
-
-    @property
-    def identity(self) -> Identity:
-        return self._describer.identity
 
     async def describe(self, picture: Picture) -> Seen:
         key = cache_key("describe", self.identity, picture.sha256)
-        known = _read(await self._cache.get(key), Seen)
-        if known is not None:
-            return known
-        found = await self._describer.describe(picture)
-        await self._cache.put(key, msgspec.json.encode(replace(found, usage=_FREE)))
-        return found
+        return await self._once(key, Seen, lambda: self._model.describe(picture))
 
 
-class CachedAnswerer:
+class CachedAnswerer(_Cached[Answerer]):
     """An Answerer that answers the same question from the same passages once."""
-
-    def __init__(self, answerer: Answerer, cache: ResultCache) -> None:
-        self._answerer = answerer
-        self._cache = cache
-
-    @property
-    def identity(self) -> Identity:
-        return self._answerer.identity
 
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         parts = [part for passage in passages for part in (passage.key, passage.text)]
         key = cache_key("answer", self.identity, question, *parts)
-        known = _read(await self._cache.get(key), Answer)
-        if known is not None:
-            return known
-        found = await self._answerer.answer(question, passages)
-        await self._cache.put(key, msgspec.json.encode(replace(found, usage=_FREE)))
-        return found
+        return await self._once(key, Answer, lambda: self._model.answer(question, passages))
 
 
-class CachedEmbedder:
+class CachedEmbedder(_Cached[Embedder]):
     """An Embedder that makes the vector of a text once."""
-
-    def __init__(self, embedder: Embedder, cache: ResultCache) -> None:
-        self._embedder = embedder
-        self._cache = cache
-
-    @property
-    def identity(self) -> Identity:
-        return self._embedder.identity
 
     @property
     def size(self) -> int:
-        return self._embedder.size
+        return self._model.size
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         keys = {text: cache_key("embed", self.identity, str(self.size), text) for text in texts}
@@ -134,7 +108,7 @@ class CachedEmbedder:
         missing = [text for text in keys if text not in known]
         usage, asked = _FREE, 0
         if missing:
-            made = await self._embedder.embed(missing)
+            made = await self._model.embed(missing)
             usage, asked = made.usage, made.asked
             for text, vector in zip(missing, made.vectors, strict=True):
                 known[text] = vector

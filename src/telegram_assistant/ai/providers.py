@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -49,8 +49,6 @@ class RemoteConfig:
     embedding_model: str
     embedding_size: int
     price: Price = Price()  # noqa: RUF009 - frozen
-    vision_price: Price = Price()  # noqa: RUF009 - frozen
-    embedding_price: Price = Price()  # noqa: RUF009 - frozen
     limits: CallLimits = CallLimits()  # noqa: RUF009 - frozen
 
 
@@ -110,14 +108,12 @@ class Models:
 
     def cached(self, cache: ResultCache) -> Models:
         """The same, asking remote models only for what is not kept yet: asking one here costs no more than looking."""
-        return Models(
+        return replace(
+            self,
             tagger=CachedTagger(self.tagger, cache) if _is_remote(self.tagger) else self.tagger,
             describer=CachedDescriber(self.describer, cache) if _is_remote(self.describer) else self.describer,
             embedder=CachedEmbedder(self.embedder, cache) if _is_remote(self.embedder) else self.embedder,
             answerer=CachedAnswerer(self.answerer, cache) if _is_remote(self.answerer) else self.answerer,
-            taxonomy=self.taxonomy,
-            gates=self.gates,
-            closers=self.closers,
         )
 
 
@@ -174,7 +170,7 @@ class _Builder:
         if provider is Provider.LOCAL:
             return self._local_describer
         remote = self._remote(provider)
-        talk = self._talk(provider, "describe", remote.vision_model, remote.vision_price)
+        talk = self._talk(provider, "describe", remote.vision_model, remote.price)
         describer = RemoteDescriber(talk, self._checks)
         self._closers.append(describer.close)
         return describer
@@ -185,7 +181,7 @@ class _Builder:
         remote = self._remote(provider)
         model = self._connections[provider].vectors(remote.embedding_model)
         gate, size, piece = self._gate(provider, "embed"), remote.embedding_size, _PIECES[provider]
-        return RemoteEmbedder(model, gate, remote.embedding_price, self._budget, size=size, piece=piece)
+        return RemoteEmbedder(model, gate, remote.price, self._budget, size=size, piece=piece)
 
     def _answerer(self, provider: Provider) -> Answerer:
         if provider is Provider.LOCAL:

@@ -32,7 +32,7 @@ from telegram_assistant.domain.budgets import (
     next_day,
     share,
 )
-from telegram_assistant.domain.models import Identity, Usage, UsageBook
+from telegram_assistant.domain.models import Identity, Usage
 from telegram_assistant.errors import AssistantError, Retry
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import (
@@ -48,7 +48,7 @@ from telegram_assistant.metrics import (
     VISION_BUDGET_SPENT,
 )
 from telegram_assistant.stores.outage import is_outage
-from telegram_assistant.stores.postgres.budgets import LEASE, Budgets, Held, Refused
+from telegram_assistant.stores.postgres.budgets import LEASE, Budgets, Held, ModelUsage, Refused
 
 ABILITIES = ("tag", "embed", "answer")
 DESCRIBE = "describe"
@@ -127,7 +127,7 @@ class ModelBudget:
     def __init__(
         self,
         budgets: Budgets,
-        usage: UsageBook | None = None,
+        usage: ModelUsage | None = None,
         limits: ModelLimits = ModelLimits(),  # noqa: B008 - frozen
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),

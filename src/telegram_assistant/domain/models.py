@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
-from uuid import UUID
 
 SHORTEST_VECTOR = 1e-6
 MOST_TAGS = 5
@@ -210,9 +209,3 @@ class Answerer(Protocol):
     def identity(self) -> Identity: ...
 
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer: ...
-
-
-class UsageBook(Protocol):
-    """Where it is written down what calls took, for whom."""
-
-    async def add(self, tenant_id: UUID, ability: str, identity: Identity, usage: Usage, *, calls: int = 1) -> None: ...

@@ -100,16 +100,13 @@ def _openai(settings: Settings) -> OpenAiServer | None:
 def _remote(
     settings: Settings, defaults: RemoteConfig, model: str, vision_model: str, embedding: tuple[str, int]
 ) -> RemoteConfig:
-    price = Price(settings.ai_price_per_1k_in, settings.ai_price_per_1k_out)
     return replace(
         defaults,
         model=model,
         vision_model=vision_model,
         embedding_model=embedding[0],
         embedding_size=embedding[1],
-        price=price,
-        vision_price=price,
-        embedding_price=price,
+        price=Price(settings.ai_price_per_1k_in, settings.ai_price_per_1k_out),
     )
 
 
