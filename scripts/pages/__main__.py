@@ -9,10 +9,9 @@ import sys
 from scripts.generated import ROOT, write_files
 from scripts.pages.asyncapi import document
 from scripts.pages.benchmarks import contents as benchmarks
-from scripts.pages.configuration import page
+from scripts.pages.configuration import env_example, page
 from scripts.pages.data_flow import picture
 from scripts.pages.schema import SCHEMA, schema_page
-from telegram_assistant.config import env_example
 
 
 def contents() -> dict[str, str]:

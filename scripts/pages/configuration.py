@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import wrap
 from types import UnionType
 from typing import Literal, get_args, get_origin
 
@@ -108,3 +109,13 @@ def is_secret(field: FieldInfo) -> bool:
 def kinds(field: FieldInfo) -> tuple[object, ...]:
     """The type, or the types of a union."""
     return get_args(field.annotation) if get_origin(field.annotation) is UnionType else (field.annotation,)
+
+
+def env_example() -> str:
+    """The text of `env.example`: every variable with what it means and its default."""
+    lines = ["# Every setting, with its default. Copy to .env and change what you need; an empty value is the default."]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default in (None, PydanticUndefined) else field.default
+        shown = str(default).lower() if isinstance(default, bool) else str(default)
+        lines += ["", *(f"# {line}" for line in wrap(field.description or "", 118)), f"{name.upper()}={shown}"]
+    return "\n".join(lines) + "\n"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsConfigDict
 
 from telegram_assistant.domain.post import MediaKind
@@ -388,16 +386,6 @@ def load_settings() -> Settings:
         raise Fatal(".env, or a file with a secret, is not UTF-8: save it anew in that encoding") from exc
     except OSError as exc:
         raise Fatal(f"Cannot read {exc.filename or 'the settings'}: {exc.strerror}") from exc
-
-
-def env_example() -> str:
-    """The text of `env.example`: every variable with what it means and its default."""
-    lines = ["# Every setting, with its default. Copy to .env and change what you need; an empty value is the default."]
-    for name, field in Settings.model_fields.items():
-        default = "" if field.default in (None, PydanticUndefined) else field.default
-        shown = str(default).lower() if isinstance(default, bool) else str(default)
-        lines += ["", *(f"# {line}" for line in wrap(field.description or "", 118)), f"{name.upper()}={shown}"]
-    return "\n".join(lines) + "\n"
 
 
 def _explain(error: dict[str, object]) -> str:

@@ -75,9 +75,9 @@ class Enrichments(Store):
 
 
 _READ = """
-SELECT p.id, p.channel_id, p.message_id, p.posted_at, p.text, p.urls, p.content_hash, p.grouped_id, p.details,
-       p.deleted_at IS NOT NULL AS deleted, p.edited_at IS NOT NULL AS edited,
-       c.tenant_id, c.title, c.username, i.group_id AS album_id, i.position AS album_place,
+SELECT p.id AS post_id, p.channel_id, p.message_id, p.posted_at, p.text, p.urls, p.content_hash, p.grouped_id,
+       p.details, p.deleted_at IS NOT NULL AS deleted, p.edited_at IS NOT NULL AS edited, c.tenant_id,
+       c.title AS channel_title, c.username AS channel_username, i.group_id AS album_id, i.position AS album_place,
        (SELECT json_agg(json_build_object('position', m.position, 'kind', m.kind, 'sha256', m.sha256,
                  'mime', coalesce(o.mime, m.mime, ''), 'size', coalesce(o.size, m.size, 0), 'width', m.width,
                  'height', m.height, 'status', m.status, 'reason', m.reason, 'storage_key', o.storage_key)
@@ -152,7 +152,7 @@ class StoredPosts(Store):
         """Those that are there; a post of a channel that was erased is not."""
         async with raw_transaction(self._database) as connection:
             rows = await connection.fetch(_READ, list(post_ids))
-        return {row["id"]: _stored_post(row) for row in rows}
+        return {row["post_id"]: _stored_post(row) for row in rows}
 
     async def tenants(self) -> list[UUID]:
         """Whose indexes there are: the system's for public channels, and those of tenants with private ones."""
@@ -173,25 +173,13 @@ class StoredPosts(Store):
 
 
 def _stored_post(row: Any) -> StoredPost:
-    return StoredPost(
-        post_id=row["id"],
-        tenant_id=row["tenant_id"] or _SYSTEM,
-        channel_id=row["channel_id"],
-        channel_title=row["title"],
-        channel_username=row["username"],
-        message_id=row["message_id"],
-        posted_at=row["posted_at"],
-        text=row["text"],
-        urls=tuple(row["urls"]),
-        content_hash=row["content_hash"],
-        grouped_id=row["grouped_id"],
-        album_id=row["album_id"],
-        album_place=row["album_place"],
-        details=msgspec.json.decode(row["details"]) if isinstance(row["details"], str) else row["details"],
-        deleted=row["deleted"],
-        edited=row["edited"],
-        files=tuple(msgspec.json.decode(row["files"], type=list[File])) if row["files"] else (),
-    )
+    values = {
+        **row,
+        "tenant_id": row["tenant_id"] or _SYSTEM,
+        "details": msgspec.json.decode(row["details"]) if isinstance(row["details"], str) else row["details"],
+        "files": msgspec.json.decode(row["files"]) if row["files"] else (),
+    }
+    return msgspec.convert(values, StoredPost)
 
 
 MOST_CANDIDATES = 100
