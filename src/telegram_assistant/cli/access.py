@@ -244,12 +244,11 @@ def erase_tenant(
 
 
 def _eraser(runtime: Runtime, stack: AsyncExitStack) -> Eraser:
-    from telegram_assistant.wiring.keeping import open_media_store  # noqa: PLC0415 - no other command here needs files
-    from telegram_assistant.wiring.models import open_graph, open_vectors  # noqa: PLC0415 - nor indexes
+    from telegram_assistant.wiring import models  # noqa: PLC0415 - no other command here needs files and indexes
 
-    vectors = open_vectors(runtime.settings, runtime.folder.path)
+    vectors = models.open_vectors(runtime.settings, runtime.folder.path)
     stack.push_async_callback(vectors.close)
-    graph = open_graph(runtime.settings, runtime.folder.path)
+    graph = models.open_graph(runtime.settings, runtime.folder.path)
     stack.push_async_callback(graph.close)
-    media = open_media_store(runtime)
+    media = models.open_media_store(runtime.settings, runtime.folder.path)
     return Eraser(runtime.database, runtime.redis, vectors=vectors, graph=graph, media=media, clock=runtime.clock)

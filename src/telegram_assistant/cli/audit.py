@@ -18,7 +18,7 @@ from telegram_assistant.stores.postgres.audits import Audits
 from telegram_assistant.stores.postgres.channels import Channel, Channels
 from telegram_assistant.wiring.demo import join_demo
 from telegram_assistant.wiring.ingest import open_pool
-from telegram_assistant.wiring.keeping import open_saver
+from telegram_assistant.wiring.models import open_saver
 from telegram_assistant.wiring.runtime import Runtime
 
 

@@ -26,7 +26,6 @@ from telegram_assistant.errors import AssistantError, Fatal, Retry
 from telegram_assistant.index.vectors import Model
 from telegram_assistant.stages.index_upkeep import INDEXES, PASS, IndexesState, PassState, told_of
 from telegram_assistant.stages.reconciler import ARCHIVE, ArchiveState, progress_of
-from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.accounts import Account, TelegramAccounts
 from telegram_assistant.stores.postgres.database import check_server, is_here, open_database, parse_address, tls_of
 from telegram_assistant.stores.postgres.migrate import RUNS_FROM, known_revisions
@@ -34,7 +33,7 @@ from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.stores.redis import check_redis, open_redis
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.tls import distrust, verified_tls
-from telegram_assistant.wiring.models import open_graph, open_vectors, place_of_indexes
+from telegram_assistant.wiring.models import open_graph, open_media_store, open_vectors, place_of_indexes
 
 ADVICE = "start it, or correct DATABASE_URL"
 BRING_BACK = "bring the key back (TGA_SECRET_KEY, or keys/session.key from a backup), or tga login again"
@@ -170,19 +169,12 @@ async def look_at_redis(url: str, ca_file: Path | None = None) -> Finding:
 
 
 async def look_at_media(settings: Settings) -> Finding:
-    name, secret = "media", settings.media_s3_secret_access_key
+    name = "media"
     place = media_folder(settings, settings.tga_data_dir.absolute())
     if place is not None and not place.exists():
         return ok(name, f"{place} is made with the first file")
-    access = S3Access(
-        endpoint=settings.media_s3_endpoint,
-        region=settings.media_s3_region,
-        access_key_id=settings.media_s3_access_key_id,
-        secret_access_key=secret.get_secret_value() if secret else None,
-        ca_file=settings.tls_ca_file,
-    )
     try:
-        store = MediaStore.open(settings.media_url or settings.tga_data_dir.absolute() / "media", s3=access)
+        store = open_media_store(settings, settings.tga_data_dir.absolute())
         await store.check()
     except AssistantError as exc:
         return fail(name, str(exc), "correct MEDIA_URL and what belongs to it, or make the folder writable")

@@ -32,8 +32,14 @@ from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
 from telegram_assistant.wiring.jobs import open_alerts, open_places, start_alerting, start_jobs
-from telegram_assistant.wiring.keeping import open_media_store
-from telegram_assistant.wiring.models import model_budget, models_config, open_graph, open_search, open_vectors
+from telegram_assistant.wiring.models import (
+    model_budget,
+    models_config,
+    open_graph,
+    open_media_store,
+    open_search,
+    open_vectors,
+)
 from telegram_assistant.wiring.runtime import Runtime
 from telegram_assistant.wiring.worker import Pipeline
 
@@ -61,7 +67,7 @@ def build_services(runtime: Runtime, pipeline: Pipeline | None) -> Services:
     models = pipeline.models if pipeline else _models(runtime)
     vectors = pipeline.indexes.vectors if pipeline else _vectors(runtime)
     graph = pipeline.indexes.graph if pipeline else _graph(runtime)
-    media = open_media_store(runtime)
+    media = open_media_store(runtime.settings, runtime.folder.path)
     runtime.health.engines.setdefault("media", media.answers)
     search = open_search(
         runtime.database,

@@ -53,7 +53,7 @@ from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
 from telegram_assistant.stores.postgres.upkeep import Horizon, StoredTimes, Upkeep
 from telegram_assistant.stores.postgres.watched_channels import Requests
-from telegram_assistant.wiring.keeping import media_rules_of, open_media_store, open_saver
+from telegram_assistant.wiring.models import media_rules_of, open_media_store, open_saver
 from telegram_assistant.wiring.runtime import Runtime
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
@@ -287,7 +287,7 @@ class _Capture:
 async def start_ingest(runtime: Runtime) -> None:
     """Build and start everything that captures."""
     settings, clock, channels = runtime.settings, runtime.clock, Channels(runtime.database)
-    store = open_media_store(runtime)
+    store = open_media_store(runtime.settings, runtime.folder.path)
     await store.check()
     runtime.health.engines["media"] = store.answers
     pool = await open_pool(runtime, channels)

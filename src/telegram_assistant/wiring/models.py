@@ -1,4 +1,4 @@
-"""Models, indexes and search as the settings say; nothing is connected before it is needed."""
+"""Models, indexes, search and files as the settings say; nothing is connected before it is needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -21,15 +22,20 @@ from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServ
 from telegram_assistant.ai.spend import ModelBudget, ModelLimits, Price
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import owners_for
+from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
+from telegram_assistant.domain.post import MediaKind
 from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.vectors import Vectors
+from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.search.planning import Meaning
 from telegram_assistant.search.service import Search
+from telegram_assistant.stores.media import MediaStore, S3Access
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
+from telegram_assistant.wiring.runtime import Runtime
 
 
 def models_config(settings: Settings) -> ModelsConfig:
@@ -165,4 +171,35 @@ def open_search(
         owners=owners_for,
         meaning=meaning,
         why_without=why_without,
+    )
+
+
+def media_rules_of(settings: Settings) -> MediaRules:
+    return MediaRules(
+        kinds=frozenset(MediaKind(kind.strip()) for kind in settings.media_kinds.split(",")),
+        picture_limit=settings.media_max_picture_mb * MEGABYTE,
+        document_limit=settings.media_max_document_mb * MEGABYTE,
+    )
+
+
+def open_media_store(settings: Settings, folder: Path) -> MediaStore:
+    secret = settings.media_s3_secret_access_key
+    access = S3Access(
+        endpoint=settings.media_s3_endpoint,
+        region=settings.media_s3_region,
+        access_key_id=settings.media_s3_access_key_id,
+        secret_access_key=secret.get_secret_value() if secret else None,
+        ca_file=settings.tls_ca_file,
+    )
+    return MediaStore.open(settings.media_url or folder / "media", s3=access)
+
+
+def open_saver(runtime: Runtime) -> Saver:
+    rules = media_rules_of(runtime.settings)
+    return Saver(
+        runtime.database,
+        clock=runtime.clock,
+        decide_media=partial(decide, rules=rules),
+        retention=runtime.settings.retention_deleted,
+        keep_protected=runtime.settings.media_protected_enabled,
     )

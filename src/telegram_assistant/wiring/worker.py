@@ -56,8 +56,15 @@ from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Steps
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.upkeep import Upkeep
-from telegram_assistant.wiring.keeping import open_media_store, open_saver
-from telegram_assistant.wiring.models import model_budget, models_config, open_graph, open_vectors, place_of_indexes
+from telegram_assistant.wiring.models import (
+    model_budget,
+    models_config,
+    open_graph,
+    open_media_store,
+    open_saver,
+    open_vectors,
+    place_of_indexes,
+)
 from telegram_assistant.wiring.runtime import Runtime
 
 STAND_BY_SECONDS = 5.0
@@ -200,7 +207,7 @@ def _vision(runtime: Runtime, stores: Stores, models: Models, local: LocalVision
         local=local,
         remote=remote,
         pictures=stores.pictures,
-        store=open_media_store(runtime),
+        store=open_media_store(runtime.settings, runtime.folder.path),
         policy=load_policy(settings.vision_policy_file),
         budgets=stores.budgets,
         clock=runtime.clock,
