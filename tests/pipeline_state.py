@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from redis.asyncio import Redis
@@ -25,6 +27,7 @@ from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.stages import STAGES, groups
 from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.indexing import text_hash
+from telegram_assistant.stores.postgres.budgets import ModelUsage
 from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPosts
 from telegram_assistant.stores.postgres.pages import Pages
 
@@ -128,3 +131,13 @@ def difference(found: Held, wanted: dict[UUID, Entry]) -> Difference:
             if found.details[post_id] != wanted[post_id].node()
         },
     )
+
+
+async def used_since(usage: ModelUsage, tenant_id: UUID, moment: datetime) -> list[Any]:
+    """What a tenant used of each model: ability, provider, model, calls, tokens, cost, latency_ms."""
+    statement = (
+        "SELECT ability, provider, model, sum(calls)::bigint AS calls, sum(tokens_in + tokens_out)::bigint AS tokens,"
+        " sum(cost) AS cost, sum(latency_ms) AS latency_ms FROM model_usage WHERE tenant_id = :tenant AND day >= :since"
+        " GROUP BY ability, provider, model ORDER BY ability, provider, model"
+    )
+    return list(await usage._rows(statement, {"tenant": tenant_id, "since": moment}))

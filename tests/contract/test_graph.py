@@ -12,7 +12,7 @@ import pytest
 
 from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.index.cypher_graph import Graph
-from telegram_assistant.index.graph import Image, PostNode, Thing, Together, WebPage
+from telegram_assistant.index.graph import Image, PostNode, Thing, WebPage
 
 pytestmark = pytest.mark.integration
 
@@ -165,7 +165,6 @@ async def test_nothing_to_do(graph: Graph, tenant: UUID) -> None:
     await graph.drop(tenant)
     assert await graph.neighbours(tenant, uuid4()) == []
     assert await graph.forwards(tenant, uuid4()) == []
-    assert await graph.together(tenant, ALICE) == []
     assert await graph.interests(tenant, uuid4()) == {}
     assert await counts(graph, tenant) == {}
 
@@ -236,8 +235,8 @@ async def test_hostile_names_are_only_names(graph: Graph, tenant: UUID) -> None:
     await graph.put(posts)
     for one, word in zip(posts, HOSTILE, strict=True):
         assert await graph.node(tenant, one.post_id) == one, word
-        together = await graph.together(tenant, Entity(EntityKind.PERSON, word))
-        assert together == [Together(Entity(EntityKind.PLACE, word), 1)], word
+        held = await graph.holders(tenant, Thing.ENTITY, word, channels=[one.channel_id])
+        assert held == [one.post_id], word
     await graph.put_interests(tenant, posts[0].post_id, dict.fromkeys(HOSTILE, 0.5))
     assert await graph.interests(tenant, posts[0].post_id) == dict.fromkeys(HOSTILE, 0.5)
     assert (await counts(graph, tenant))["Tag"] == len(HOSTILE)
@@ -311,26 +310,6 @@ async def test_who_holds_a_thing(graph: Graph, tenant: UUID) -> None:
     assert await graph.holders(uuid4(), Thing.ENTITY, "Paris", channels=[here]) == []
 
 
-async def test_entities_that_are_named_together(graph: Graph, tenant: UUID) -> None:
-    same_name = Entity(EntityKind.ORGANISATION, "Paris")
-    await graph.put(
-        [
-            post(tenant, 1, entities=(ALICE, ACME)),
-            post(tenant, 2, entities=(ALICE, ACME, PARIS)),
-            post(tenant, 3, entities=(ALICE, same_name, BOB)),
-            post(tenant, 4, entities=(BOB, PARIS)),
-        ]
-    )
-    assert await graph.together(tenant, ALICE) == [
-        Together(ACME, 2),
-        Together(BOB, 1),
-        Together(same_name, 1),
-        Together(PARIS, 1),
-    ]
-    assert await graph.together(tenant, ALICE, limit=1) == [Together(ACME, 2)]
-    assert await graph.together(tenant, Entity(EntityKind.PLACE, "Alice")) == []
-
-
 async def test_interests_are_replaced(graph: Graph, tenant: UUID) -> None:
     user, other = uuid4(), uuid4()
     await graph.put_interests(tenant, user, {"Economy": 0.75, "Sport": 1})
@@ -354,7 +333,6 @@ async def test_tenants_do_not_see_each_other(graph: Graph, tenant: UUID) -> None
     assert await graph.node(stranger, ours.post_id) == theirs
     assert await graph.neighbours(tenant, ours.post_id) == []
     assert await graph.forwards(tenant, ours.post_id) == []
-    assert [one.entity for one in await graph.together(tenant, ALICE)] == [ACME, PARIS]
     assert await graph.interests(tenant, user) == {}
     before = await graph.counts(tenant)
     await graph.remove(stranger, [theirs.post_id])

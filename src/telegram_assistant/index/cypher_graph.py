@@ -8,10 +8,9 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from telegram_assistant.domain.models import Entity
 from telegram_assistant.index import cypher, cypher_read
 from telegram_assistant.index.cypher import NODES, Steps, key_of
-from telegram_assistant.index.graph import Neighbour, PostNode, Thing, Together
+from telegram_assistant.index.graph import Neighbour, PostNode, Thing
 
 T = TypeVar("T")
 POSTS_AT_ONCE = 500  # in one transaction: memory and locks stay small
@@ -56,9 +55,6 @@ class Graph(ABC):
     async def forwards(self, tenant_id: UUID, post_id: UUID, *, limit: int = 50) -> list[UUID]:
         """Other posts with the same origin (the origin itself too, if it is stored), oldest first."""
         return await self._read(partial(cypher_read.forwards, tenant_id, post_id, limit))
-
-    async def together(self, tenant_id: UUID, entity: Entity, *, limit: int = 10) -> list[Together]:
-        return await self._read(partial(cypher_read.together, tenant_id, entity, limit))
 
     async def holders(
         self, tenant_id: UUID, thing: Thing, name: str, *, channels: Sequence[int], limit: int = 1000

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from telegram_assistant.domain.models import Entity, EntityKind
 from telegram_assistant.index.cypher import MARK, NODES, Steps, key_of, whole
-from telegram_assistant.index.graph import Image, Neighbour, PostNode, Thing, Together, WebPage
+from telegram_assistant.index.graph import Image, Neighbour, PostNode, Thing, WebPage
 
 MOST_HOLDERS = 1000  # what more posts than these hold says nothing about any two of them, and would cost much to follow
 
@@ -49,10 +49,6 @@ RETURN o.posted_at AS at, o.id AS id ORDER BY at, id LIMIT $limit
 ORIGINAL = """
 MATCH (c:Channel)-[:HAS_POST]->(o:Post) WHERE c.key = $channel AND o.message_id = $message AND o.key <> $key
 RETURN o.posted_at AS at, o.id AS id
-"""
-TOGETHER = """
-MATCH (e:Entity)<-[:MENTIONS]-(p:Post) WHERE e.key = $key MATCH (p)-[:MENTIONS]->(o:Entity) WHERE o.key <> $key
-RETURN o.kind AS kind, o.name AS name, count(p) AS posts ORDER BY posts DESC, name, kind LIMIT $limit
 """
 HOLDERS = """
 MATCH (n:{label})<-[:{relation}]-(p:Post) WHERE n.key = $key AND p.channel_id IN $channels
@@ -114,11 +110,6 @@ def forwards(tenant_id: UUID, post_id: UUID, limit: int) -> Steps[list[UUID]]:
     original = yield ORIGINAL, place
     copies = yield FORWARDS, {**place, "limit": limit}
     return [UUID(post) for _, post in sorted(whole([*original, *copies]))[:limit]]
-
-
-def together(tenant_id: UUID, entity: Entity, limit: int) -> Steps[list[Together]]:
-    rows = yield TOGETHER, {"key": key_of(tenant_id, entity.kind.value, entity.name), "limit": limit}
-    return [Together(Entity(EntityKind(kind), name), posts) for kind, name, posts in whole(rows)]
 
 
 def holders(tenant_id: UUID, thing: Thing, name: str, channels: list[int], limit: int) -> Steps[list[UUID]]:

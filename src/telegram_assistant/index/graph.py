@@ -67,11 +67,3 @@ class Neighbour:
     post_id: UUID
     shared: tuple[str, ...]  # names of the entities, tags or pages, sorted
     score: float  # rare things weigh more
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """An entity that is named in the same posts as another."""
-
-    entity: Entity
-    posts: int

@@ -19,10 +19,11 @@ from telegram_assistant.index.vectors import Model, Point
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.planning import Meaning
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage, Used
+from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage
 from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import NEWS, POSTED, SYSTEM
+from tests.pipeline_state import used_since
 
 pytestmark = pytest.mark.integration
 
@@ -77,18 +78,18 @@ async def test_a_question_is_answered_and_written_down_for_its_tenant(
     answer = (await client_of(town.member).post(ASK, json={"question": QUESTION})).json()
     assert answer["answered"] is True, answer
     assert answer["without_meaning"] == ""
-    assert [shown(one) for one in await asked.usage.since(SYSTEM, AGES)] == [
+    assert [shown(one) for one in await used_since(asked.usage, SYSTEM, AGES)] == [
         ("answer", "gpt-4o-mini", 1, 431, 0.462),
-        ("search", "text-embedding-3-small", 1, 7, 0.0),
+        ("search", "text-embedding-3-small", 1, 7, 0.007),
     ]
     await client_of(town.other).post(ASK, json={"question": QUESTION})  # finds no post: there is nothing to read
-    other = await asked.usage.since(town.other.tenant_id, AGES)
-    assert [shown(one) for one in other] == [("search", "text-embedding-3-small", 1, 7, 0.0)]
+    other = await used_since(asked.usage, town.other.tenant_id, AGES)
+    assert [shown(one) for one in other] == [("search", "text-embedding-3-small", 1, 7, 0.007)]
     assert (await asked.budget.today()).tokens == 445
     assert len(openai.asked) == 3
 
 
-def shown(one: Used) -> tuple[str, str, int, int, float]:
+def shown(one: Any) -> tuple[str, str, int, int, float]:
     return one.ability, one.model, one.calls, one.tokens, round(one.cost, 6)
 
 

@@ -21,6 +21,7 @@ from telegram_assistant.names import MEDIA_SETTLED, POSTS_PARSED
 from telegram_assistant.stages.vision_analysis import VISION, Vision, analyse_posts
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, clouds, drawing, events_of, photo, post
+from tests.pipeline_state import used_since
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
@@ -207,7 +208,7 @@ async def test_the_same_picture_in_another_size_shares_the_result_and_another_on
     assert len(painter.pictures) == 2
     rows = await desk.rows("SELECT shared FROM picture_results ORDER BY created_at")
     assert [row.shared for row in rows] == [False, True, False]
-    (used,) = await desk.usage.since(SYSTEM, datetime.min.replace(tzinfo=utc_now().tzinfo))
+    (used,) = await used_since(desk.usage, SYSTEM, datetime.min.replace(tzinfo=utc_now().tzinfo))
     assert (used.calls, used.tokens) == (2, 2000)
 
 

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.models import Identity, Usage
-from telegram_assistant.stores.postgres.budgets import ModelResults, ModelUsage, Used, UsedOnDay
+from telegram_assistant.stores.postgres.budgets import ModelResults, ModelUsage, UsedOnDay
+from tests.pipeline_state import used_since
 
 pytestmark = pytest.mark.integration
 
@@ -42,13 +43,13 @@ async def test_usage_adds_up_by_tenant_day_ability_and_model(database: AsyncEngi
     await ModelUsage(database, lambda: NOON - timedelta(days=1)).add(SYSTEM, "tag", CHAT, took, calls=3)
     await usage.add(SYSTEM, "answer", CHAT, Usage(latency_ms=10))  # took nothing: no row
     today = NOON.replace(hour=0)
-    assert await usage.since(SYSTEM, today) == [
-        Used("describe", "openai", "gpt", 1, 120, 0.5, 10.0),
-        Used("tag", "gigachat", "GigaChat-2", 2, 240, 1.0, 20.0),
+    assert await used_since(usage, SYSTEM, today) == [
+        ("describe", "openai", "gpt", 1, 120, 0.5, 10.0),
+        ("tag", "gigachat", "GigaChat-2", 2, 240, 1.0, 20.0),
     ]
-    assert [used.calls for used in await usage.since(SYSTEM, today - timedelta(days=1))] == [1, 5]
-    assert [used.calls for used in await usage.since(TENANT, today)] == [1]
-    assert await usage.since(TENANT, today + timedelta(days=1)) == []
+    assert [used.calls for used in await used_since(usage, SYSTEM, today - timedelta(days=1))] == [1, 5]
+    assert [used.calls for used in await used_since(usage, TENANT, today)] == [1]
+    assert await used_since(usage, TENANT, today + timedelta(days=1)) == []
     assert len(await rows(database)) == 4
     assert await usage.by_day(today - timedelta(days=1)) == [
         UsedOnDay(today, "describe", "openai", "gpt", 1, 120, 0.5),

@@ -197,19 +197,6 @@ class ModelResults(Store):
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """What a tenant used of one model."""
-
-    ability: str
-    provider: str
-    model: str
-    calls: int
-    tokens: int
-    cost: float
-    latency_ms: float
-
-
-@dataclass(frozen=True, slots=True)
 class UsedOnDay:
     """What all tenants used of one model on a day."""
 
@@ -239,14 +226,6 @@ class ModelUsage(Store):
         values |= {"tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out}
         values |= {"cost": usage.cost, "latency": usage.latency_ms}
         await self._run(_USE, values)
-
-    async def since(self, tenant_id: UUID, moment: datetime) -> list[Used]:
-        statement = (
-            "SELECT ability, provider, model, sum(calls)::bigint, sum(tokens_in + tokens_out)::bigint, sum(cost),"
-            " sum(latency_ms) FROM model_usage WHERE tenant_id = :tenant AND day >= :since"
-            " GROUP BY ability, provider, model ORDER BY ability, provider, model"
-        )
-        return [Used(*row) for row in await self._rows(statement, {"tenant": tenant_id, "since": moment})]
 
     async def by_day(self, since: datetime) -> list[UsedOnDay]:
         """Of the whole installation, the newest day first."""
