@@ -275,23 +275,15 @@ class _Fits:
     capped: int
 
 
+@dataclass(frozen=True)
 class Stories:
     """Finds them for a tenant, in what PostgreSQL shows to it."""
 
-    def __init__(
-        self,
-        posts: DigestPosts,
-        documents: SearchDocuments,
-        planner: Planner,
-        taxonomy: Taxonomy,
-        *,
-        patience: timedelta,
-    ) -> None:
-        self._posts = posts
-        self._documents = documents
-        self._planner = planner
-        self._taxonomy = taxonomy
-        self._patience = patience
+    posts: DigestPosts
+    documents: SearchDocuments
+    planner: Planner
+    taxonomy: Taxonomy
+    patience: timedelta
 
     async def find(
         self,
@@ -304,12 +296,12 @@ class Stories:
         interests: Mapping[str, float] | None = None,
     ) -> Found:
         """`told`: posts that earlier issues cite; their stories are not told again."""
-        standings = await self._posts.standings(tenant_id)
+        standings = await self.posts.standings(tenant_id)
         read = [one for one in standings if not wish.channels or one.channel_id in set(wish.channels)]
         channels = [one.channel_id for one in read]
         fits = await self._fitting(tenant_id, wish, channels, since, until)
-        facts = await self._posts.facts(tenant_id, [one.post_id for one in fits.documents])
-        before = _Before((await self._posts.facts(tenant_id, list(told))).values(), told)
+        facts = await self.posts.facts(tenant_id, [one.post_id for one in fits.documents])
+        before = _Before((await self.posts.facts(tenant_id, list(told))).values(), told)
         folded = fold_stories(in_time(one) for one in fits.documents if one.post_id in facts)
         stories = [[facts[one.post_id] for one in story.candidates] for story in folded]
         new = [posts for posts in stories if not before.told(posts)]
@@ -323,7 +315,7 @@ class Stories:
         by_key = {_lead(posts).post_id: posts for posts in new}
         coverage = Coverage(
             channels=len(channels),
-            posts=await self._posts.count(tenant_id, channels, since, until),
+            posts=await self.posts.count(tenant_id, channels, since, until),
             fitting=len(facts),
             stories=len(stories),
             told_before=len(stories) - len(new),
@@ -341,7 +333,7 @@ class Stories:
         capped = 0
         for topic in wish.topics or ("",):
             query, by_topic = self._query(topic, until)
-            planned = await self._planner.plan(tenant_id, query)
+            planned = await self.planner.plan(tenant_id, query)
             plan = replace(
                 planned.plan,
                 ways=planned.plan.ways[:1],
@@ -349,7 +341,7 @@ class Stories:
                 since=max(since, planned.plan.since or since),
                 before=min(until, planned.plan.before or until),
             )
-            found = await self._documents.newest(plan, limit=WINDOW) if plan.channels else []
+            found = await self.documents.newest(plan, limit=WINDOW) if plan.channels else []
             capped += len(found) == WINDOW
             scores = [score_words(one, [scored.worth for scored in plan.scored]).score for one in found]
             best = max(scores, default=0.0)
@@ -363,14 +355,14 @@ class Stories:
 
     def _query(self, topic: str, now: datetime) -> tuple[Query, bool]:
         """A topic of the taxonomy, by any of its names, is what models found in posts; anything else is a query."""
-        known = self._taxonomy.known([topic])
+        known = self.taxonomy.known([topic])
         if known:
             return Query(only=Filters(topics=known[:1])), True
         return parse_query(topic, now=now), False
 
     def _behind(self, standings: Sequence[Standing], until: datetime) -> Iterator[Behind]:
         for one in standings:
-            reason = _reason(one, until - self._patience)
+            reason = _reason(one, until - self.patience)
             if reason:
                 yield Behind(
                     channel_id=one.channel_id,

@@ -75,27 +75,17 @@ class Limits:
     parcel: float = 90.0
 
 
+@dataclass(frozen=True)
 class DigestJob:
     """The process that holds the lock of the jobs calls it every minute."""
 
-    def __init__(
-        self,
-        digests: Digests,
-        issues: DigestIssues,
-        desk: DigestMaker,
-        deliveries: Sequence[Delivery],
-        *,
-        clock: Callable[[], datetime],
-        page: Callable[[Issue], str | None],
-        limits: Limits | None = None,
-    ) -> None:
-        self._digests = digests
-        self._issues = issues
-        self._desk = desk
-        self._deliveries = {one.name: one for one in deliveries}
-        self._clock = clock
-        self._page = page
-        self._limits = limits or Limits()
+    digests: Digests
+    issues: DigestIssues
+    desk: DigestMaker
+    deliveries: Sequence[Delivery]
+    clock: Callable[[], datetime]
+    page: Callable[[Issue], str | None]
+    limits: Limits = Limits()
 
     async def __call__(self, _moment: datetime) -> str | None:
         due, built, sent = await self.plan(), await self.build(), await self.send()
@@ -105,8 +95,8 @@ class DigestJob:
         """An issue for each digest whose time has come; however many times were missed, for the last of them."""
         planned = 0
         while True:
-            now = self._clock()
-            due = await self._digests.due(now, limit=AT_ONCE)
+            now = self.clock()
+            due = await self.digests.due(now, limit=AT_ONCE)
             for digest in due:
                 planned += await self._plan(digest, now)
             if len(due) < AT_ONCE:
@@ -114,8 +104,8 @@ class DigestJob:
 
     async def build(self) -> int:
         built, elapsed = 0, _stopwatch()
-        while elapsed() < self._limits.building:
-            issue = await self._issues.take(self._clock(), lease=LEASE)
+        while elapsed() < self.limits.building:
+            issue = await self.issues.take(self.clock(), lease=LEASE)
             if issue is None:
                 break
             built += await self._build(issue)
@@ -124,8 +114,8 @@ class DigestJob:
     async def send(self) -> int:
         sent, elapsed = 0, _stopwatch()
         kinds = [way.value for way in SENT_WAYS]
-        for sending, issue in await self._issues.to_send(self._clock(), kinds, limit=SENT_AT_ONCE):
-            if elapsed() >= self._limits.sending:
+        for sending, issue in await self.issues.to_send(self.clock(), kinds, limit=SENT_AT_ONCE):
+            if elapsed() >= self.limits.sending:
                 break
             sent += await self._send(sending, issue)
         return sent
@@ -137,12 +127,12 @@ class DigestJob:
             since = last_until(schedule, slot - timedelta(microseconds=1))
             next_at = next_after(schedule, now)
         except ValueError as exc:
-            await self._digests.give_up(digest, str(exc))
+            await self.digests.give_up(digest, str(exc))
             return False
-        return await self._issues.plan(digest, slot, since=since, earliest=slot - LONGEST_PERIOD, next_at=next_at)
+        return await self.issues.plan(digest, slot, since=since, earliest=slot - LONGEST_PERIOD, next_at=next_at)
 
     async def _build(self, issue: Issue) -> bool:
-        digest = await self._digests.any(issue.digest_id)
+        digest = await self.digests.any(issue.digest_id)
         if digest is None:
             return False
         try:
@@ -152,11 +142,11 @@ class DigestJob:
             if not isinstance(exc, Retry):
                 log.exception("digest_not_built", issue=str(issue.id), attempt=issue.attempts)
             delay = timedelta(seconds=BUILD_AGAIN.delay(issue.attempts))
-            await self._issues.put_off(issue, str(exc) or type(exc).__name__, self._clock() + delay)
+            await self.issues.put_off(issue, str(exc) or type(exc).__name__, self.clock() + delay)
             DIGEST_ISSUES.labels("postponed").inc()
             return False
         send = [way.value for way in SENT_WAYS if way in digest.wish.ways]
-        done = await self._issues.built(issue, content, now=self._clock(), send=send)
+        done = await self.issues.built(issue, content, now=self.clock(), send=send)
         DIGEST_ISSUES.labels("built").inc(done)
         return done
 
@@ -164,15 +154,15 @@ class DigestJob:
         """Without the model where it failed too often, or is so slow that other users would get no digest."""
         why = (issue.error or UNFINISHED) if issue.attempts > MODEL_ATTEMPTS else ""
         try:
-            async with asyncio.timeout(self._limits.issue):
+            async with asyncio.timeout(self.limits.issue):
                 return await self._make(digest, issue, why)
         except TimeoutError:
             if why:
                 raise
-            return await self._make(digest, issue, TOO_SLOW.format(self._limits.issue))
+            return await self._make(digest, issue, TOO_SLOW.format(self.limits.issue))
 
     async def _make(self, digest: Digest, issue: Issue, without_model: str) -> Content:
-        return await self._desk.build(
+        return await self.desk.build(
             digest.tenant_id,
             digest.user_id,
             digest.wish,
@@ -186,14 +176,14 @@ class DigestJob:
         try:
             await self._bring_in_time(sending.kind, issue)
         except Reject as exc:
-            await self._issues.not_sent(sending, str(exc), again_at=None)
+            await self.issues.not_sent(sending, str(exc), again_at=None)
         except Exception as exc:
             # One that cannot be sent must not keep the others waiting.
             if not isinstance(exc, Retry):
                 log.exception("digest_not_sent", issue=str(issue.id), kind=sending.kind)
-            await self._issues.not_sent(sending, str(exc) or type(exc).__name__, again_at=self._again_at(sending, exc))
+            await self.issues.not_sent(sending, str(exc) or type(exc).__name__, again_at=self._again_at(sending, exc))
         else:
-            await self._issues.sent(sending, self._clock())
+            await self.issues.sent(sending, self.clock())
             DIGEST_ISSUES.labels("sent").inc()
             return True
         DIGEST_ISSUES.labels("refused").inc()
@@ -203,25 +193,25 @@ class DigestJob:
         attempt = sending.attempts + 1
         after = error.after if isinstance(error, Retry) else None
         delay = timedelta(seconds=after or SEND_AGAIN.delay(attempt))
-        return self._clock() + delay if attempt < SEND_ATTEMPTS else None
+        return self.clock() + delay if attempt < SEND_ATTEMPTS else None
 
     async def _bring_in_time(self, kind: str, issue: Issue) -> None:
         try:
-            async with asyncio.timeout(self._limits.parcel):
+            async with asyncio.timeout(self.limits.parcel):
                 await self._bring(kind, issue)
         except TimeoutError as exc:
-            raise Retry(f"It was not taken within {self._limits.parcel:g} s") from exc
+            raise Retry(f"It was not taken within {self.limits.parcel:g} s") from exc
 
     async def _bring(self, kind: str, issue: Issue) -> None:
-        delivery = self._deliveries.get(kind)
+        delivery = next((one for one in self.deliveries if one.name == kind), None)
         if delivery is None:
             raise Reject(f"There is no {kind} here: ask an admin to set it up, then send it again")
-        digest = await self._digests.any(issue.digest_id)
-        reader = await self._digests.reader(digest) if digest else None
+        digest = await self.digests.any(issue.digest_id)
+        reader = await self.digests.reader(digest) if digest else None
         if digest is None or reader is None or reader.disabled:
             raise Reject("Its reader is gone")
-        shown = await self._desk.show(issue)
-        await delivery.send(Parcel(digest=digest, issue=issue, reader=reader, shown=shown, page=self._page(issue)))
+        shown = await self.desk.show(issue)
+        await delivery.send(Parcel(digest=digest, issue=issue, reader=reader, shown=shown, page=self.page(issue)))
 
 
 def _stopwatch() -> Callable[[], float]:
@@ -265,27 +255,17 @@ class ShownIssue:
         return [one for one in self.corrections if one.source in sentence.sources]
 
 
+@dataclass(frozen=True)
 class DigestMaker:
     """Makes and shows. `keeps_deleted`: whether words of deleted posts may still be shown."""
 
-    def __init__(
-        self,
-        stories: Stories,
-        writer: Writer,
-        issues: DigestIssues,
-        posts: DigestPosts,
-        *,
-        clock: Callable[[], datetime],
-        keeps_deleted: bool = True,
-        interests: Interests | None = None,
-    ) -> None:
-        self._stories = stories
-        self._writer = writer
-        self._issues = issues
-        self._posts = posts
-        self._clock = clock
-        self._keeps_deleted = keeps_deleted
-        self._interests = interests
+    stories: Stories
+    writer: Writer
+    issues: DigestIssues
+    posts: DigestPosts
+    clock: Callable[[], datetime]
+    keeps_deleted: bool = True
+    interests: Interests | None = None
 
     async def build(
         self,
@@ -299,16 +279,16 @@ class DigestMaker:
         without_model: str = "",
     ) -> Content:
         """`without_model`: why the language model is not to be asked. Raises Retry when it is away."""
-        told = await self._issues.told(tenant_id, digest_id, since=until - REMEMBERED) if digest_id else set()
-        likes: Mapping[str, float] = await self._interests.weights(tenant_id, user_id) if self._interests else {}
-        found = await self._stories.find(tenant_id, wish, since, until, told=sorted(told), interests=likes)
+        told = await self.issues.told(tenant_id, digest_id, since=until - REMEMBERED) if digest_id else set()
+        likes: Mapping[str, float] = await self.interests.weights(tenant_id, user_id) if self.interests else {}
+        found = await self.stories.find(tenant_id, wish, since, until, told=sorted(told), interests=likes)
         return await self._write(tenant_id, found, wish, without_model)
 
     async def preview(
         self, tenant_id: UUID, user_id: UUID, wish: Wish, *, digest_id: UUID | None = None
     ) -> tuple[datetime, datetime, Content]:
         """What it would say if it were due now."""
-        until = self._clock()
+        until = self.clock()
         since = until - PERIODS[wish.schedule.frequency]
         content = await self.build(tenant_id, user_id, wish, since, until, digest_id=digest_id)
         return since, until, content
@@ -318,11 +298,11 @@ class DigestMaker:
 
     async def shown(self, tenant_id: UUID, content: Content) -> ShownIssue:
         """With corrections; what only deleted posts say is not repeated, if that is the rule here."""
-        now = await self._posts.now(tenant_id, [one.post_id for one in content.cited])
+        now = await self.posts.now(tenant_id, [one.post_id for one in content.cited])
         found = corrections(content, now)
         edited = any(one.change is Change.EDITED for one in found)
         unsaid = await asyncio.to_thread(self._unsaid, content, found) if edited else frozenset()
-        if self._keeps_deleted:
+        if self.keeps_deleted:
             return ShownIssue(content=content, corrections=found, unsaid=unsaid)
         lost = {one.source for one in found if one.change in {Change.DELETED, Change.GONE}}
         kept = tuple(_without(story, lost) for story in content.stories)
@@ -335,7 +315,7 @@ class DigestMaker:
             for story in content.stories
             for sentence in story.sentences
             for source in sentence.sources
-            if source in edited and not self._writer.evidence.says(sentence.text, edited[source])
+            if source in edited and not self.writer.evidence.says(sentence.text, edited[source])
         )
 
     async def _write(self, tenant_id: UUID, found: Found, wish: Wish, without_model: str) -> Content:
@@ -345,7 +325,7 @@ class DigestMaker:
         for story in found.stories:
             if len(told) == wish.most:
                 break
-            written = await self._writer.tell(tenant_id, story, citing, wish.language, by_model=not without_model)
+            written = await self.writer.tell(tenant_id, story, citing, wish.language, by_model=not without_model)
             if written is None:
                 wordless += 1
             else:
@@ -355,8 +335,8 @@ class DigestMaker:
             stories=tuple(told),
             cited=citing.cited,
             coverage=replace(found.coverage, told=len(told), wordless=wordless, over_limit=over),
-            written_by="" if without_model else self._writer.model,
-            without_model=without_model if self._writer.model else "",
+            written_by="" if without_model else self.writer.model,
+            without_model=without_model if self.writer.model else "",
         )
 
 

@@ -85,30 +85,24 @@ class Around:
     forwards: tuple[Shown, ...] = ()  # the same origin, the oldest first
 
 
+@dataclass(frozen=True)
 class GraphWalk:
     """For the API and the pages."""
 
-    def __init__(
-        self,
-        graph: Graph | None,
-        documents: SearchDocuments,
-        posts: VisiblePosts,
-        owners: Callable[[UUID], Sequence[UUID]],
-    ) -> None:
-        self._graph = graph
-        self._documents = documents
-        self._posts = posts
-        self._owners = owners
+    graph: Graph | None
+    documents: SearchDocuments
+    posts: VisiblePosts
+    owners: Callable[[UUID], Sequence[UUID]]
 
     async def around(self, tenant_id: UUID, name: str = "") -> Place | None:
         """None: there is no such node for this tenant. Raises Reject for what is no node, Retry without the graph."""
         kind, key = read_node(name)
-        channels = await self._posts.channels(tenant_id)
+        channels = await self.posts.channels(tenant_id)
         match kind:
             case NodeKind.START:
                 return await self._of_channels(tenant_id, Node(kind, "", ""), channels)
             case NodeKind.CHANNEL:
-                titles = await self._posts.names(tenant_id, [int(key)])
+                titles = await self.posts.names(tenant_id, [int(key)])
                 if int(key) not in titles:
                     return None
                 return await self._of_channels(tenant_id, Node(kind, key, titles[int(key)][0]), [int(key)])
@@ -122,21 +116,21 @@ class GraphWalk:
     async def around_post(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> Around:
         """The graph that holds the post is asked. Raises Retry when it is away."""
         graph = self._there()
-        own = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
+        own = (await self.posts.posts(tenant_id, [post_id])).get(post_id)
         if own is None:
             return Around()
         near = await graph.neighbours(own.owner, post_id, limit=limit * MORE)
         forwards = await graph.forwards(own.owner, post_id, limit=limit * MORE)
-        shown = await self._posts.posts(tenant_id, [*(one.post_id for one in near), *forwards])
+        shown = await self.posts.posts(tenant_id, [*(one.post_id for one in near), *forwards])
         seen = [Near(shown[one.post_id], one.shared, one.score) for one in near if one.post_id in shown]
         return Around(tuple(seen[:limit]), tuple(shown[one] for one in forwards if one in shown)[:limit])
 
     async def _of_channels(self, tenant_id: UUID, node: Node, channels: Sequence[int]) -> Place:
-        found = await self._documents.newest(Plan(channels=tuple(channels)), limit=MOST_POSTS) if channels else []
+        found = await self.documents.newest(Plan(channels=tuple(channels)), limit=MOST_POSTS) if channels else []
         return await self._place(tenant_id, node, [one.post_id for one in found])
 
     async def _of_post(self, tenant_id: UUID, post_id: UUID) -> Place | None:
-        shown = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
+        shown = (await self.posts.posts(tenant_id, [post_id])).get(post_id)
         if shown is None or shown.deleted:
             return None
         around = await self.around_post(tenant_id, post_id, limit=EXAMPLES * 2)
@@ -148,13 +142,13 @@ class GraphWalk:
     async def _holders(self, tenant_id: UUID, thing: Thing, key: str, channels: Sequence[int]) -> list[UUID]:
         graph = self._there()
         held: list[UUID] = []
-        for owner in self._owners(tenant_id):
+        for owner in self.owners(tenant_id):
             held += await graph.holders(owner, thing, key, channels=channels, limit=MOST_POSTS)
         return held
 
     async def _place(self, tenant_id: UUID, node: Node, post_ids: Sequence[UUID]) -> Place:
-        shared = await self._posts.shared(tenant_id, post_ids)
-        shown = await self._posts.posts(tenant_id, post_ids[: 2 * EXAMPLES])
+        shared = await self.posts.shared(tenant_id, post_ids)
+        shown = await self.posts.posts(tenant_id, post_ids[: 2 * EXAMPLES])
         newest = sorted((one for one in shown.values() if not one.deleted), key=lambda one: one.posted_at, reverse=True)
         total = next((one.posts for one in shared.get("all", ())), 0)
         groups = {kind: _nodes(kind, shared.get(kind, ()), node)[:most] for kind, most in MOST.items()}
@@ -168,9 +162,9 @@ class GraphWalk:
         )
 
     def _there(self) -> Graph:
-        if self._graph is None:
+        if self.graph is None:
             raise Retry(APART)
-        return self._graph
+        return self.graph
 
 
 def read_node(name: str) -> tuple[NodeKind, str]:

@@ -8,6 +8,7 @@ from binascii import Error
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from functools import cached_property
 from hashlib import blake2b
 from uuid import UUID
 
@@ -50,28 +51,21 @@ class _Found:
     without_meaning: str = ""
 
 
+@dataclass(frozen=True)
 class Search:
     """Finds posts for a tenant. `owners`: whose vector indexes there are for one, its own last."""
 
-    def __init__(
-        self,
-        documents: SearchDocuments,
-        posts: VisiblePosts,
-        lexicon: Lexicon,
-        *,
-        clock: Callable[[], datetime],
-        owners: Callable[[UUID], Sequence[UUID]],
-        meaning: Meaning | None = None,
-        why_without: str = "",
-    ) -> None:
-        self._documents = documents
-        self._posts = posts
-        self._lexicon = lexicon
-        self._planner = Planner(documents, posts, lexicon)
-        self._clock = clock
-        self._owners = owners
-        self._meaning = meaning
-        self._why_without = why_without
+    documents: SearchDocuments
+    posts: VisiblePosts
+    lexicon: Lexicon
+    clock: Callable[[], datetime]
+    owners: Callable[[UUID], Sequence[UUID]]
+    meaning: Meaning | None = None
+    why_without: str = ""
+
+    @cached_property
+    def _planner(self) -> Planner:
+        return Planner(self.documents, self.posts, self.lexicon)
 
     async def search(
         self,
@@ -84,7 +78,7 @@ class Search:
         zone: tzinfo | None = None,
     ) -> Results:
         """`zone`: where dates are meant. Raises Reject for a cursor of another search; no query is too odd for it."""
-        now = self._clock()
+        now = self.clock()
         asked = digest_of(tenant_id, text, sort)
         at = read_cursor(cursor, asked) if cursor else Cursor(asked, now)
         query = parse_query(text, now=at.as_of.astimezone(zone or UTC))
@@ -100,7 +94,7 @@ class Search:
             found = await self._best(tenant_id, query, plan, as_of, at.scale)
         rest = [story for story in found.stories if at.last is None or order(story.best) > at.last]
         page = rest[: max(1, min(limit, MOST_HITS))]
-        marker = await asyncio.to_thread(Marker.for_query, query, self._lexicon)
+        marker = await asyncio.to_thread(Marker.for_query, query, self.lexicon)
         hits, counted = await asyncio.gather(
             self._hits(tenant_id, page, Plan(channels=planned.visible, deleted=plan.deleted), marker),
             self._facets(tenant_id, found.stories if cursor is None else ()),
@@ -116,19 +110,17 @@ class Search:
 
     async def similar(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> tuple[Hit, ...]:
         """Posts near in meaning to one that the tenant sees. Raises Retry when the vector index is away."""
-        shown = (await self._posts.posts(tenant_id, [post_id])).get(post_id)
+        shown = (await self.posts.posts(tenant_id, [post_id])).get(post_id)
         if shown is None:
             return ()
-        if self._meaning is None:
-            raise Retry(self._why_without or "there is no vector index here")
-        plan = Plan(channels=await self._posts.channels(tenant_id))
-        near = await self._meaning.near_post(
-            self._owners(tenant_id), shown.owner, post_id, Where(channels=plan.channels)
-        )
-        known = await self._documents.fitting(plan, [*near, post_id])
+        if self.meaning is None:
+            raise Retry(self.why_without or "there is no vector index here")
+        plan = Plan(channels=await self.posts.channels(tenant_id))
+        near = await self.meaning.near_post(self.owners(tenant_id), shown.owner, post_id, Where(channels=plan.channels))
+        known = await self.documents.fitting(plan, [*near, post_id])
         own = next((one for one in known if one.post_id == post_id), None)
         others = [one for one in known if own is None or not _belong_together(one, own)]
-        marker = Marker.for_query(Query(), self._lexicon)
+        marker = Marker.for_query(Query(), self.lexicon)
         return await self._hits(tenant_id, fold_stories(rank(others, (), near))[:limit], plan, marker)
 
     async def _newest(self, plan: Plan, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> _Found:
@@ -136,7 +128,7 @@ class Search:
         if not plan.channels:
             return _Found([])
         plan = replace(plan, ways=plan.ways[:1])
-        candidates = await self._documents.newest(plan, limit=WINDOW, after=after, as_of=as_of)
+        candidates = await self.documents.newest(plan, limit=WINDOW, after=after, as_of=as_of)
         end = (candidates[-1].posted_at, candidates[-1].post_id) if len(candidates) == WINDOW else None
         return _Found(fold_stories(in_time(candidate) for candidate in candidates), end)
 
@@ -150,11 +142,11 @@ class Search:
         if scale is not None and len(scale.worths) != len(worths):  # words were counted anew meanwhile
             scale = None
         found, (meaning, why) = await asyncio.gather(
-            self._documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, query, plan, scale)
+            self.documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, query, plan, scale)
         )
         known = {one.post_id for one in found}
         others = [post_id for post_id in meaning if post_id not in known]
-        found += await self._documents.fitting(plan, others, as_of=as_of)
+        found += await self.documents.fitting(plan, others, as_of=as_of)
         fits = {one.post_id for one in found}
         near = {post_id: score for post_id, score in meaning.items() if post_id in fits}
         scale = scale or scale_of(found, worths, near)
@@ -164,17 +156,17 @@ class Search:
         self, tenant_id: UUID, query: Query, plan: Plan, scale: Scale | None
     ) -> tuple[dict[UUID, float], str]:
         """By meaning, or why not. Deleted posts are in no vector index."""
-        if self._meaning is None or query.wants_deleted:
-            return {}, self._why_without
+        if self.meaning is None or query.wants_deleted:
+            return {}, self.why_without
         where = where_of(query, plan.channels)
         if len(plan.channels) > MANY_CHANNELS:
-            hidden = await self._posts.others(plan.channels)
+            hidden = await self.posts.others(plan.channels)
             where = but_not(where, hidden) if len(hidden) < len(plan.channels) else where
         # What came since the first page may have crowded out what was near then: so more are looked at, as far as then.
-        meaning = self._meaning if scale is None else replace(self._meaning, nearest=LATER * self._meaning.nearest)
+        meaning = self.meaning if scale is None else replace(self.meaning, nearest=LATER * self.meaning.nearest)
         try:
             # The index may be wrong: only posts of the plan's channels are shown (`fitting`).
-            found = await meaning.near_text(self._owners(tenant_id), query.words, where)
+            found = await meaning.near_text(self.owners(tenant_id), query.words, where)
         except Retry as exc:
             log.warning("search_by_words_alone", reason=str(exc))
             return {}, str(exc)
@@ -185,10 +177,10 @@ class Search:
         ids = {one.post_id for story, others in zip(page, told, strict=True) for one in (*story.candidates, *others)}
         album_ids = {album_id for story in page if (album_id := story.best.candidate.album_id)}
         shown, albums = await asyncio.gather(
-            self._posts.posts(tenant_id, sorted(ids)), self._posts.albums(tenant_id, sorted(album_ids))
+            self.posts.posts(tenant_id, sorted(ids)), self.posts.albums(tenant_id, sorted(album_ids))
         )
         parts = [part for story in page for part in _parts(story, albums)]
-        pictures = await self._posts.pictures(tenant_id, parts)
+        pictures = await self.posts.pictures(tenant_id, parts)
         # What is gone, or hidden, since the index was asked, is left out.
         pairs = [(story, others) for story, others in zip(page, told, strict=True) if _id(story) in shown]
         snippets = await asyncio.to_thread(lambda: [snippet(shown[_id(story)].passages, marker) for story, _ in pairs])
@@ -212,17 +204,17 @@ class Search:
         if not keys:
             return [[] for _ in page]
         alike = replace(everywhere, must=(Either(forms=any_of(keys)),))
-        near = await self._documents.newest(alike, limit=MOST_TELLERS * len(page))
+        near = await self.documents.newest(alike, limit=MOST_TELLERS * len(page))
         return [[one for one in near if same_story(story.best.candidate, one)][:MOST_TELLERS] for story in page]
 
     async def _facets(self, tenant_id: UUID, stories: Sequence[Story]) -> Facets:
         """Of the posts that stand for their stories."""
         if not stories:
             return Facets()
-        found = await self._documents.facets([story.best.candidate.post_id for story in stories])
+        found = await self.documents.facets([story.best.candidate.post_id for story in stories])
         commonest = {kind: tuple(Facet(*one) for one in values[:MOST_FACETS]) for kind, values in found.items()}
         channels = commonest.pop("channels", ())
-        names = await self._posts.names(tenant_id, [int(facet.value) for facet in channels])
+        names = await self.posts.names(tenant_id, [int(facet.value) for facet in channels])
         named = [(facet, *names[int(facet.value)]) for facet in channels if int(facet.value) in names]
         return Facets(channels=tuple(replace(one, title=title, name=name) for one, title, name in named), **commonest)
 

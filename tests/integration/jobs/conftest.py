@@ -61,7 +61,7 @@ class Press:
             self.deliveries,
             clock=lambda: self.now,
             page=lambda _: self.page,
-            limits=self.limits,
+            limits=self.limits or Limits(),
         )
 
     async def ask(self, person: Any, **wish: Any) -> Digest:
