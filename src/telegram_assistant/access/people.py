@@ -112,33 +112,21 @@ class People:
         await self._note(caller, "link_made", user.name)
         return Invitation(user, token)
 
-    async def set_role(self, caller: Caller, user_id: UUID, role: Role) -> User | None:
-        return await self._change(caller, user_id, "role_changed", {"role": _person(role).value}, role=role)
-
-    async def disable(self, caller: Caller, user_id: UUID) -> User | None:
-        """Sessions and links end; keys rest until the user is enabled again."""
-        return await self._change(caller, user_id, "user_disabled", {}, disabled=True)
-
-    async def enable(self, caller: Caller, user_id: UUID) -> User | None:
-        return await self._change(caller, user_id, "user_enabled", {}, disabled=False)
-
-    async def _change(
-        self,
-        caller: Caller,
-        user_id: UUID,
-        action: str,
-        details: Mapping[str, Any],
-        *,
-        role: Role | None = None,
-        disabled: bool | None = None,
+    async def change(
+        self, caller: Caller, user_id: UUID, *, role: Role | None = None, disabled: bool | None = None
     ) -> User | None:
+        """Of a disabled user sessions and links end; keys rest until the user is enabled again."""
         _only_admins(caller)
         user = await self.user(caller, user_id)
         if user is None:
             return None
-        if not await self._users.change(caller.tenant_id, user_id, role=role, disabled=disabled):
+        wanted = None if role is None else _person(role)
+        if not await self._users.change(caller.tenant_id, user_id, role=wanted, disabled=disabled):
             raise Reject(LAST_ADMIN)
-        await self._note(caller, action, user.name, details)
+        if wanted is not None:
+            await self._note(caller, "role_changed", user.name, {"role": wanted.value})
+        if disabled is not None:
+            await self._note(caller, "user_disabled" if disabled else "user_enabled", user.name)
         return await self.user(caller, user_id)
 
     async def create_key(

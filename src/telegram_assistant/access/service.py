@@ -67,7 +67,8 @@ class Access:
     ) -> None:
         self._clock = clock
         self._passwords = passwords or Passwords()
-        self._limits = Limits(redis, clock)
+        self._redis = redis
+        self._take = redis.register_script(_TAKE)
         self._users = Users(database)
         self._keys = Keys(database)
         self._sessions = Sessions(database)
@@ -127,7 +128,7 @@ class Access:
             raise Reject(WRONG)
         if verdict.new_hash is not None:
             await self._users.set_hash(found.user_id, verdict.new_hash, instead_of=known)
-        await self._limits.forgive(pair)
+        await self._forgive(pair)
         cookie, session = self._new_session(user_agent)
         await self._sessions.begin(found.tenant_id, found.user_id, session)
         await self._note(found.tenant_id, found.user_id, "signed_in", address=address)
@@ -176,8 +177,18 @@ class Access:
         return cookie
 
     async def allow(self, key: str, *, limit: int, per: float) -> float:
-        """Seconds to wait, 0: allowed. Without Redis everything is."""
-        return await self._limits.allow(key, limit=limit, per=per)
+        """Seconds to wait; 0: go on, and it is counted. `limit` at once, then evenly over `per` seconds.
+
+        Without Redis everything is allowed: better too much for a while than nothing at all.
+        """
+        now = self._clock().timestamp() * 1000
+        arguments = [f"{now:.3f}", f"{per * 1000 / limit:.3f}", f"{per * 1000:.3f}"]
+        try:
+            wait = await self._take(keys=[rate_limit(key)], args=arguments)
+        except (RedisError, OSError) as exc:
+            log.warning("limits_without_redis", error=str(exc))
+            return 0.0
+        return int(wait) / 1000
 
     async def record(
         self,
@@ -204,8 +215,15 @@ class Access:
         await self._limit(f"sign-in:login:{_short(login)}", PER_LOGIN_ANYWHERE)
         return pair
 
+    async def _forgive(self, key: str) -> None:
+        """What was counted is forgotten."""
+        try:
+            await self._redis.delete(rate_limit(key))
+        except (RedisError, OSError) as exc:
+            log.warning("limits_without_redis", error=str(exc))
+
     async def _limit(self, key: str, limit: int) -> None:
-        wait = await self._limits.allow(key, limit=limit, per=WINDOW)
+        wait = await self.allow(key, limit=limit, per=WINDOW)
         if wait > 0:
             raise Retry(f"Too many attempts: try again in {ceil(wait)} s", after=wait)
 
@@ -226,30 +244,3 @@ class Access:
 def _short(text: str) -> str:
     """A key of Redis from what a stranger typed: short, and without the text itself."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
-
-
-class Limits:
-    """Without Redis everything is allowed: better too much for a while than nothing at all."""
-
-    def __init__(self, redis: Redis, clock: Callable[[], datetime]) -> None:
-        self._redis = redis
-        self._clock = clock
-        self._take = redis.register_script(_TAKE)
-
-    async def allow(self, key: str, *, limit: int, per: float) -> float:
-        """Seconds to wait; 0: go on, and it is counted. `limit` at once, then evenly over `per` seconds."""
-        now = self._clock().timestamp() * 1000
-        arguments = [f"{now:.3f}", f"{per * 1000 / limit:.3f}", f"{per * 1000:.3f}"]
-        try:
-            wait = await self._take(keys=[rate_limit(key)], args=arguments)
-        except (RedisError, OSError) as exc:
-            log.warning("limits_without_redis", error=str(exc))
-            return 0.0
-        return int(wait) / 1000
-
-    async def forgive(self, key: str) -> None:
-        """What was counted is forgotten."""
-        try:
-            await self._redis.delete(rate_limit(key))
-        except (RedisError, OSError) as exc:
-            log.warning("limits_without_redis", error=str(exc))

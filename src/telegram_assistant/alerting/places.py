@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from telegram_assistant.crawl.network import Answer, Poster
 from telegram_assistant.domain.alerting import Action, Message, Way
 from telegram_assistant.domain.retries import seconds_to_wait
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.search.alerts import Webhooks, new_secret
+from telegram_assistant.search.alerts import Webhooks, json_body, new_secret
 
 ROUTING_KEY = re.compile(r"[0-9A-Za-z]{32}", re.ASCII)
 LONGEST_HEADER, LONGEST_SECTION = 150, 3_000  # Slack's limits
@@ -58,13 +57,13 @@ class Places:
     async def send(self, kind: Way, secret: Secret, message: Message) -> None:
         """Raises Retry, Limited where we are too fast, Reject where another try would be the same."""
         if kind is Way.WEBHOOK:
-            await self.webhooks.send(secret["url"], secret["secret"], _json(webhook_body(message)))
+            await self.webhooks.send(secret["url"], secret["secret"], json_body(webhook_body(message)))
         elif kind is Way.SLACK:
             url = self.poster.checked(secret["url"])
-            _judge("Slack", await self.poster.post(url, _json(slack_body(message))))
+            _judge("Slack", await self.poster.post(url, json_body(slack_body(message))))
         else:
             url = self.poster.checked(self.pagerduty_url)
-            _judge("PagerDuty", await self.poster.post(url, _json(pagerduty_body(message, secret["routing_key"]))))
+            _judge("PagerDuty", await self.poster.post(url, json_body(pagerduty_body(message, secret["routing_key"]))))
 
 
 def slack_body(message: Message) -> dict[str, Any]:
@@ -137,7 +136,3 @@ def _judge(who: str, answer: Answer) -> None:
     if answer.status in range(300, 400):
         raise Reject(f"{said}: redirects are not followed")
     raise Reject(f"{said}: check its address or key")
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

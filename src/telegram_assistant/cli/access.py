@@ -107,7 +107,7 @@ def disable_user(
 ) -> None:
     async def work(people: People, caller: Caller, _: Settings) -> None:
         found = await _user(people, caller, user)
-        await (people.enable if enable else people.disable)(caller, found.id)
+        await people.change(caller, found.id, disabled=not enable)
         _say(f"{found.name}: {'may come in again' if enable else 'is kept out'}")
 
     _within(tenant, work)
@@ -123,7 +123,7 @@ def change_role(
 
     async def work(people: People, caller: Caller, _: Settings) -> None:
         found = await _user(people, caller, user)
-        await people.set_role(caller, found.id, Role(role))
+        await people.change(caller, found.id, role=Role(role))
         _say(f"{found.name}: {role} from now on")
 
     _within(tenant, work)

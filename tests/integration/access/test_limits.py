@@ -9,13 +9,15 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.access.service import Access, Limits
+from telegram_assistant.access.service import Access
 from telegram_assistant.names import rate_limit
 from telegram_assistant.stores.redis import open_redis
 
 pytestmark = pytest.mark.integration
 
 Clock = Any  # of conftest.py, which cannot be imported
+House = Any  # likewise
+PASSWORD = "correct horse battery staple"
 
 
 async def test_so_many_at_once_and_then_evenly(access: Access, clock: Clock) -> None:
@@ -45,9 +47,13 @@ async def test_it_is_forgotten_by_itself(access: Access, redis: Redis) -> None:
     assert 0 < await redis.pttl(rate_limit("door")) <= 14_000
 
 
-async def test_without_redis_everything_is_allowed(clock: Clock) -> None:
-    nobody = open_redis("redis://127.0.0.1:1/0")
-    limits = Limits(nobody, clock)
-    assert [await limits.allow("door", limit=1, per=60) for _ in range(2)] == [0.0, 0.0]
-    await limits.forgive("door")
-    await nobody.aclose()
+async def test_without_redis_everything_is_allowed(house: House, database: AsyncEngine, clock: Clock) -> None:
+    """Signing in too, which also forgets what it counted."""
+    away = open_redis("redis://127.0.0.1:1/0")
+    access = Access(database, away, clock)
+    assert [await access.allow("door", limit=1, per=60) for _ in range(2)] == [0.0, 0.0]
+    ann, _ = await house.somebody("ann")
+    caller = await access.by_session(await access.sign_in("ann", PASSWORD, address="192.0.2.7"))
+    assert caller is not None
+    assert caller.user_id == ann.user_id
+    await away.aclose()

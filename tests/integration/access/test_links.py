@@ -103,7 +103,7 @@ async def test_another_password_ends_every_session(house: House) -> None:
 
 async def test_a_disabled_users_link_is_no_way_in(house: House) -> None:
     invitation = await house.access.people.invite(house.operator, name="Ann")
-    await house.access.people.disable(house.operator, invitation.user.id)
+    await house.access.people.change(house.operator, invitation.user.id, disabled=True)
     assert await house.access.link(invitation.token) is None
     with pytest.raises(Reject, match="disabled"):
         await house.access.people.link(house.operator, invitation.user.id)

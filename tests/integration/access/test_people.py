@@ -101,7 +101,7 @@ async def test_a_key_never_has_more_rights_than_its_user_has_now(house: House) -
     assert (await house.access.by_key(weak)).role is Role.MEMBER
     with pytest.raises(Reject, match="more rights"):
         await house.access.people.create_key(await house.access.by_key(weak), name="x", role=Role.ADMIN)
-    await house.access.people.set_role(house.operator, ann.user_id, Role.MEMBER)
+    await house.access.people.change(house.operator, ann.user_id, role=Role.MEMBER)
     assert (await house.access.by_key(strong)).role is Role.MEMBER
 
 
@@ -147,8 +147,8 @@ async def test_another_tenant_is_as_if_it_were_not_there(house_of: Callable[...,
     assert await people.revoke_key(eve, made.key.id) is None
     assert await people.user(eve, boss.user_id) is None
     assert await people.named(eve, "boss") is None
-    assert await people.set_role(eve, boss.user_id, Role.MEMBER) is None
-    assert await people.disable(eve, boss.user_id) is None
+    assert await people.change(eve, boss.user_id, role=Role.MEMBER) is None
+    assert await people.change(eve, boss.user_id, disabled=True) is None
     assert await people.link(eve, boss.user_id) is None
     assert [user.name for user in await people.users(eve)] == ["Eve"]
     assert await people.keys(eve) == []
@@ -162,8 +162,8 @@ async def test_members_manage_nobody(house: House) -> None:
     people = house.access.people
     for attempt in (
         people.invite(ann, name="Friend"),
-        people.set_role(ann, ann.user_id, Role.ADMIN),
-        people.disable(ann, ann.user_id),
+        people.change(ann, ann.user_id, role=Role.ADMIN),
+        people.change(ann, ann.user_id, disabled=True),
         people.link(ann, ann.user_id),
         people.audit(ann),
     ):
@@ -175,13 +175,16 @@ async def test_the_last_admin_stays(house: House) -> None:
     boss, _ = await house.somebody("boss", Role.ADMIN)
     people = house.access.people
     await people.invite(house.operator, name="Late", role=Role.ADMIN)  # never came in, so is no help
-    for attempt in (people.disable(boss, boss.user_id), people.set_role(house.operator, boss.user_id, Role.MEMBER)):
+    for attempt in (
+        people.change(boss, boss.user_id, disabled=True),
+        people.change(house.operator, boss.user_id, role=Role.MEMBER),
+    ):
         with pytest.raises(Reject, match="last admin"):
             await attempt
     second, _ = await house.somebody("second", Role.ADMIN)
-    assert (await people.set_role(boss, boss.user_id, Role.MEMBER)).role is Role.MEMBER
+    assert (await people.change(boss, boss.user_id, role=Role.MEMBER)).role is Role.MEMBER
     with pytest.raises(Reject, match="last admin"):
-        await people.disable(house.operator, second.user_id)
+        await people.change(house.operator, second.user_id, disabled=True)
 
 
 async def test_two_admins_cannot_demote_each_other(house: House) -> None:
@@ -189,8 +192,8 @@ async def test_two_admins_cannot_demote_each_other(house: House) -> None:
     two, _ = await house.somebody("two", Role.ADMIN)
     people = house.access.people
     outcomes = await asyncio.gather(
-        people.set_role(one, two.user_id, Role.MEMBER),
-        people.set_role(two, one.user_id, Role.MEMBER),
+        people.change(one, two.user_id, role=Role.MEMBER),
+        people.change(two, one.user_id, role=Role.MEMBER),
         return_exceptions=True,
     )
     assert sum(isinstance(outcome, Reject) for outcome in outcomes) == 1
@@ -208,7 +211,7 @@ async def test_the_system_is_no_person(house: House) -> None:
     )
     assert await people.users(caller) == []
     assert await people.link(caller, system) is None
-    assert await people.disable(caller, system) is None
+    assert await people.change(caller, system, disabled=True) is None
 
 
 async def test_an_address_belongs_to_one(house: House) -> None:
@@ -262,4 +265,4 @@ async def test_the_role_of_tenants_reads_no_hash(house: House, database: AsyncEn
 async def test_unknown_ids(house: House) -> None:
     boss, _ = await house.somebody("boss", Role.ADMIN)
     assert await house.access.people.revoke_key(boss, uuid4()) is None
-    assert await house.access.people.set_role(boss, uuid4(), Role.MEMBER) is None
+    assert await house.access.people.change(boss, uuid4(), role=Role.MEMBER) is None

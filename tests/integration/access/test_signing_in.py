@@ -116,12 +116,12 @@ async def test_a_disabled_user_is_out_and_stays_out(house: House) -> None:
     await house.somebody("boss", Role.ADMIN)
     ann, cookie = await house.somebody("ann")
     key = (await house.access.people.create_key(ann, name="script")).token
-    await house.access.people.disable(house.operator, ann.user_id)
+    await house.access.people.change(house.operator, ann.user_id, disabled=True)
     assert await house.access.by_session(cookie) is None
     assert await house.access.by_key(key) is None
     with pytest.raises(Reject, match=WRONG):
         await house.access.sign_in("ann", PASSWORD, address=HERE)
-    await house.access.people.enable(house.operator, ann.user_id)
+    await house.access.people.change(house.operator, ann.user_id, disabled=False)
     assert await house.access.by_session(cookie) is None
     assert await house.access.by_key(key) is not None
     assert await house.access.sign_in("ann", PASSWORD, address=HERE)

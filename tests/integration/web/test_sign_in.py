@@ -272,7 +272,7 @@ async def test_people_on_the_page(client_of: ClientOf, services: Services, town:
     assert (await client.post(f"/account/people/{user}/enable", data=csrf)).status_code == 303
     assert address.partition("token=")[2] not in (await client.get("/account/people")).text
     own = (await _caller(services, client)).user_id
-    await services.access.people.set_role(await _caller(services, client), user, Role.MEMBER)
+    await services.access.people.change(await _caller(services, client), user, role=Role.MEMBER)
     last = await client.post(f"/account/people/{own}/disable", data=csrf)
     assert last.status_code == 422
     assert "last admin" in last.text

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from telegram_assistant.access.credentials import LONGEST_NAME
 from telegram_assistant.access.people import Invitation
-from telegram_assistant.domain.access import Caller, Role, Via
+from telegram_assistant.domain.access import Role, Via
 from telegram_assistant.errors import Reject
 from telegram_assistant.http.answers import (
     LONGEST,
@@ -249,7 +249,9 @@ async def get_user(request: Request, services: ServicesDep, caller: AdminDep, us
 async def change_user(services: ServicesDep, caller: AdminDep, user_id: UUID, wish: UserChange) -> UserAnswer:
     """A disabled user's sessions and keys stop at once. The last admin can be neither disabled nor demoted."""
     try:
-        return UserAnswer.model_validate(_known(await _changed(services, caller, user_id, wish)))
+        role = Role(wish.role) if wish.role else None
+        changed = await services.access.people.change(caller, user_id, role=role, disabled=wish.disabled)
+        return UserAnswer.model_validate(_known(changed))
     except Reject as exc:
         raise conflict(str(exc)) from exc
 
@@ -274,16 +276,6 @@ async def list_audit(
     before = None if cursor is None else int(read_cursor(cursor, int)[0])
     found = await services.access.people.audit(caller, limit=limit + 1, before=before)
     return page_of(found, limit, AuditAnswer.model_validate, lambda entry: write_cursor(entry.id))
-
-
-async def _changed(services: Services, caller: Caller, user_id: UUID, wish: UserChange) -> User | None:
-    people = services.access.people
-    user: User | None = None
-    if wish.role is not None:
-        user = await people.set_role(caller, user_id, Role(wish.role))
-    if wish.disabled is not None:
-        user = await (people.disable if wish.disabled else people.enable)(caller, user_id)
-    return user
 
 
 def _known(user: User | None) -> User:

@@ -20,7 +20,6 @@ from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.bot_link import BotAccount, Code
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.users import User
 
 MOST = 200  # keys and people on a page
 ON_A_PAGE = 50  # lines of the log
@@ -120,7 +119,9 @@ async def change_user(
     change: Literal["admin", "member", "disable", "enable"],
 ) -> Response:
     try:
-        changed = await _change(services, caller, user_id, change)
+        role = Role(change) if change in {"admin", "member"} else None
+        disabled = {"disable": True, "enable": False}.get(change)
+        changed = await services.access.people.change(caller, user_id, role=role, disabled=disabled)
     except Reject as exc:
         return await _people(request, services, caller, problem=_said(request, exc))
     if changed is None:
@@ -148,13 +149,6 @@ async def log(
         known=known,
         first=not cursor,
     )
-
-
-async def _change(services: Services, caller: Caller, user_id: UUID, change: str) -> User | None:
-    found = services.access.people
-    if change in {"admin", "member"}:
-        return await found.set_role(caller, user_id, Role(change))
-    return await (found.disable if change == "disable" else found.enable)(caller, user_id)
 
 
 async def _own(
