@@ -10,11 +10,11 @@ import binascii
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -28,6 +28,7 @@ Item = TypeVar("Item")
 
 LONGEST = 1000  # characters of a cursor
 LONGEST_OF_SEARCH = 2_000  # of a search
+Cursor = Annotated[str | None, Query(max_length=LONGEST)]
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 

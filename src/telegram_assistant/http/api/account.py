@@ -15,7 +15,7 @@ from telegram_assistant.access.people import Invitation
 from telegram_assistant.domain.access import Role, Via
 from telegram_assistant.errors import Reject
 from telegram_assistant.http.answers import (
-    LONGEST,
+    Cursor,
     FromValue,
     Page,
     etagged,
@@ -186,7 +186,6 @@ MOST = 200
 router = APIRouter(tags=["account"])
 
 Limit = Annotated[int, Query(ge=1, le=MOST)]
-Cursor = Annotated[str | None, Query(max_length=LONGEST)]
 
 
 @router.get("/me", operation_id="get_me", summary="Who you are", response_model=MeAnswer)

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from telegram_assistant.domain.alerting import LONGEST_NAME, Action, Topic, Way
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.http.answers import (
-    LONGEST,
     CountOut,
+    Cursor,
     FromValue,
     Items,
     Page,
@@ -140,7 +140,7 @@ async def list_notices(
     services: ServicesDep,
     caller: CallerDep,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
 ) -> NoticesOut:
     """Edits and deletions of posts that you watch, channels in trouble, storage that runs out."""
     store = Notices(services.database)

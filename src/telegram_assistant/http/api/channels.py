@@ -13,7 +13,7 @@ from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, Conf
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID, SENTENCES
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import (
-    LONGEST,
+    Cursor,
     FromValue,
     Items,
     Page,
@@ -236,7 +236,7 @@ async def list_channels(
     desk: ChannelsDep,
     caller: CallerDep,
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
     q: Annotated[str, Query(max_length=200, description="Part of a title or a name.")] = "",
 ) -> Page[ChannelAnswer]:
     """By title."""

@@ -20,7 +20,7 @@ from telegram_assistant.domain.digests import (
     Language,
     Way,
 )
-from telegram_assistant.http.answers import LONGEST, FromValue, Items, Page, etagged, example, read_place, write_place
+from telegram_assistant.http.answers import Cursor, FromValue, Items, Page, etagged, example, read_place, write_place
 from telegram_assistant.http.dependencies import DigestDep
 from telegram_assistant.services.digests import DIGEST_EXAMPLE, DigestActions, DigestIn
 
@@ -203,7 +203,7 @@ async def list_issues(
     room: DigestDep,
     digest_id: DigestId,
     limit: Annotated[int, Query(ge=1, le=50)] = 10,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
 ) -> Page[IssueOut]:
     digest = await room.get(digest_id)
     before = read_place(cursor)[0] if cursor is not None else None

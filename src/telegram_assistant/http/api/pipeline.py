@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from telegram_assistant.bus.observer import Sampler, StageHistory
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.http.answers import (
-    LONGEST,
+    Cursor,
     FromValue,
     Items,
     Page,
@@ -192,7 +192,7 @@ async def list_letters(
     admin: AdminDep,
     stage: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_LETTERS)] = 50,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
 ) -> Page[LetterAnswer]:
     before = int(read_cursor(cursor, int)[0]) if cursor is not None else None
     found = await OwnLetters(services.database, admin.tenant_id).page(
@@ -321,7 +321,7 @@ async def list_runs(
     admin: AdminDep,
     job: Annotated[str, Query(max_length=50, examples=["digests"])] = "digests",
     limit: Annotated[int, Query(ge=1, le=MOST_RUNS)] = 50,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
 ) -> Page[RunOut]:
     only_the_operator(admin)
     known_job(services, job)

@@ -16,6 +16,7 @@ from telegram_assistant.domain.results import Shown
 from telegram_assistant.http.answers import (
     FIRST,
     LAST,
+    Cursor,
     FromValue,
     Items,
     Page,
@@ -24,7 +25,6 @@ from telegram_assistant.http.answers import (
     read_post,
     write_place,
 )
-from telegram_assistant.http.answers import LONGEST as LONGEST_CURSOR
 from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, PostId, ServicesDep
 from telegram_assistant.services.media_links import MediaLinks
 from telegram_assistant.services.problems import not_found
@@ -229,7 +229,7 @@ async def list_posts(
     after: Annotated[Moment | None, Query(description="Posted at this time, or later.")] = None,
     before: Annotated[Moment | None, Query(description="Posted before this time.")] = None,
     limit: Limit = 20,
-    cursor: Annotated[str | None, Query(max_length=LONGEST_CURSOR)] = None,
+    cursor: Cursor = None,
 ) -> Page[PostLineOut]:
     """Of all your channels, or of one, the newest first. Deleted posts are left out, comments too."""
     channel_id = None

@@ -13,8 +13,8 @@ from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.saved_search import LONGEST_NAME, Alert, DeliveryState
 from telegram_assistant.errors import Retry
 from telegram_assistant.http.answers import (
-    LONGEST,
     CountOut,
+    Cursor,
     FromValue,
     Page,
     etagged,
@@ -190,7 +190,7 @@ async def list_alerts(
     caller: CallerDep,
     *,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
     search_id: Annotated[UUID | None, Query(description="Only of this one.")] = None,
     webhook: Annotated[DeliveryState | None, Query(description="Only those that are so far.")] = None,
 ) -> AlertsOut:

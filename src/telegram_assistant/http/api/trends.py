@@ -16,7 +16,7 @@ from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, Conf
 from telegram_assistant.domain.interests import LONGEST_TOPIC, Weighed
 from telegram_assistant.domain.trends import Kind, Subject
 from telegram_assistant.http.answers import (
-    LONGEST,
+    Cursor,
     FromValue,
     Items,
     Page,
@@ -164,7 +164,7 @@ async def list_trends(
     days: Annotated[int, Query(ge=1, le=MOST_DAYS, description="Without `day`: told of in the last so many.")] = 7,
     state: State | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
 ) -> Page[TrendOut]:
     """The last day first, and of a day the strongest first."""
     since, before = span_of(services.clock(), day, days)

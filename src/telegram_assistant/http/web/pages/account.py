@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.access.credentials import BAD_EMAIL
 from telegram_assistant.access.people import DISABLED, EMAIL_TAKEN, LAST_ADMIN, TOO_MANY_KEYS, Invitation
 from telegram_assistant.domain.access import Caller, Role
 from telegram_assistant.errors import Reject
-from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import Cursor, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep, welcome_link
 from telegram_assistant.http.web.page import language_of, page
 from telegram_assistant.i18n import load_texts
@@ -130,12 +130,7 @@ async def change_user(
 
 
 @router.get("/log")
-async def log(
-    request: Request,
-    services: ServicesDep,
-    caller: AdminDep,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
-) -> HTMLResponse:
+async def log(request: Request, services: ServicesDep, caller: AdminDep, cursor: Cursor = None) -> HTMLResponse:
     before = None if cursor is None else int(read_cursor(cursor, int)[0])
     found = await services.access.people.audit(caller, limit=ON_A_PAGE + 1, before=before)
     older = write_cursor(found[ON_A_PAGE - 1].id) if len(found) > ON_A_PAGE else None

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup
 
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.alerting import LONGEST_NAME, Notice, Topic, Way
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.http.answers import LONGEST, read_notice, write_notice
+from telegram_assistant.http.answers import Cursor, read_notice, write_notice
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, PlaceDep, PlacesDep, PostId, ServicesDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.http.web.rendering import diff
@@ -42,12 +42,7 @@ class ShownNotice:
 
 
 @router.get("/alerts")
-async def alerts(
-    request: Request,
-    services: ServicesDep,
-    caller: CallerDep,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
-) -> HTMLResponse:
+async def alerts(request: Request, services: ServicesDep, caller: CallerDep, cursor: Cursor = None) -> HTMLResponse:
     return await _page(request, services, caller, cursor=cursor)
 
 

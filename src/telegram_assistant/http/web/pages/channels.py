@@ -17,7 +17,7 @@ from telegram_assistant.domain.channel import MAX_CHANNEL_ID
 from telegram_assistant.domain.polling import Explanation, Reason
 from telegram_assistant.domain.silence import GapReport
 from telegram_assistant.domain.text import clean_text
-from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import Cursor, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminChannelsDep, CallerDep, ChannelsDep, ServicesDep
 from telegram_assistant.http.web.charts import coverage_strip
 from telegram_assistant.http.web.page import Span, fragment, page, span_of
@@ -35,7 +35,6 @@ router = APIRouter(include_in_schema=False)
 
 ChannelId = Annotated[int, Path(ge=1, le=MAX_CHANNEL_ID)]
 Words = Annotated[str, Query(max_length=200)]
-Cursor = Annotated[str | None, Query(max_length=LONGEST)]
 Reference = Annotated[str, Form(max_length=LONGEST_REFERENCE)]
 
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from uuid import UUID
 from zoneinfo import available_timezones
 
-from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 
 from telegram_assistant.domain.digests import Digest, Frequency, Issue, Language, Way, Wish
 from telegram_assistant.errors import Reject
-from telegram_assistant.http.answers import LONGEST, read_place, write_place
+from telegram_assistant.http.answers import Cursor, read_place, write_place
 from telegram_assistant.http.dependencies import DigestDep, ServicesDep
 from telegram_assistant.http.web.page import ZONE, fragment, language_of, page
 from telegram_assistant.jobs.digest_formats import (
@@ -174,7 +174,7 @@ async def digest(
     services: ServicesDep,
     room: DigestDep,
     digest_id: UUID,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    cursor: Cursor = None,
 ) -> HTMLResponse:
     """Its history."""
     found = await room.get(digest_id)

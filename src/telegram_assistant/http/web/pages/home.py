@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.results import Hit, Results, Shown, Sort
 from telegram_assistant.http.answers import LONGEST as LONGEST_CURSOR
-from telegram_assistant.http.answers import read_post, write_place
+from telegram_assistant.http.answers import Cursor, read_post, write_place
 from telegram_assistant.http.dependencies import CallerDep, ServicesDep
 from telegram_assistant.http.web.page import fragment, page
 from telegram_assistant.http.web.pages.search import files_of, shown_hit
@@ -23,8 +23,6 @@ from telegram_assistant.stores.postgres.visible_posts import Overview, VisiblePo
 STORIES = 12  # on a page
 TELLERS = 4  # that are named
 DAY = timedelta(days=1)
-# A search's cursor, or one of ours.
-Cursor = Annotated[str | None, Query(max_length=LONGEST_CURSOR)]
 
 router = APIRouter(include_in_schema=False)
 

@@ -17,7 +17,7 @@ from telegram_assistant.bus.observer import StageHistory
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.storage import COUNTED
 from telegram_assistant.errors import Retry
-from telegram_assistant.http.answers import LONGEST, read_cursor, write_cursor
+from telegram_assistant.http.answers import Cursor, read_cursor, write_cursor
 from telegram_assistant.http.dependencies import AdminDep, CallerDep, ServicesDep
 from telegram_assistant.http.web.charts import Counts, storage_bars
 from telegram_assistant.http.web.page import fragment, language_of, link, page, size, span_of_seconds, zone_of
@@ -57,7 +57,6 @@ SERIOUS = ("unattended", "late", "retrying")
 router = APIRouter(include_in_schema=False)
 
 Stage = Annotated[str | None, Query(max_length=100)]
-Cursor = Annotated[str | None, Query(max_length=LONGEST)]
 LetterId = Annotated[int, Path(ge=1, lt=2**63)]
 
 
