@@ -108,8 +108,7 @@ class BotAlerts:
         shown = (await self.posts.posts(one.tenant_id, [one.id])).get(one.id)
         if shown is None or shown.deleted or not await self._allowed(one.tenant_id, one.user_id):
             return 0
-        alert = AlertMessage(name=one.name, post=shown, also=one.also, search_id=one.search_id)
-        return await self._sent(self.delivery.send_alert(one.tenant_id, one.user_id, alert), one.user_id)
+        return await self._sent(self.delivery.send_alert(one, shown), one.user_id)
 
     async def _notice(self, notice: ToldNotice) -> int:
         told = 0
@@ -182,16 +181,6 @@ class Outcome(StrEnum):
     BLOCKED = "blocked"  # they blocked the bot; nothing is sent until they write to it again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertMessage:
-    """A post that a user is to be told of. `search_id`: of the saved search that found it, to mute it."""
-
-    name: str
-    post: Shown
-    also: int = 0  # posts that tell the same
-    search_id: UUID | None = None
-
-
 class Delivery:
     """Every method raises Retry (with `after`, if Telegram names a time) when it should be tried again."""
 
@@ -207,13 +196,14 @@ class Delivery:
     async def language(self, user_id: UUID) -> str:
         return await self._memory.language(user_id)
 
-    async def send_alert(self, tenant_id: UUID, user_id: UUID, alert: AlertMessage) -> Outcome:
-        say = Say(await self._memory.language(user_id))
-        text = shortened(alert.post.text, LONGEST_TEXT) or say("wordless")
-        told = say("alert_also", n=alert.also) if alert.also else ""
-        html = paragraphs([lines(say("alert", name=alert.name), post_line(alert.post, say)), lines(escape(text), told)])
-        mute = [button(say.plain("mute"), Mute(id=alert.search_id, muted=True))] if alert.search_id else []
-        return await self.send(tenant_id, user_id, html, rows([link_button(say.plain("open"), alert.post.url), *mute]))
+    async def send_alert(self, found: FoundPost, post: Shown) -> Outcome:
+        say = Say(await self._memory.language(found.user_id))
+        text = shortened(post.text, LONGEST_TEXT) or say("wordless")
+        also = say("alert_also", n=found.also) if found.also else ""
+        html = paragraphs([lines(say("alert", name=found.name), post_line(post, say)), lines(escape(text), also)])
+        mute = button(say.plain("mute"), Mute(id=found.search_id, muted=True))
+        keyboard = rows([link_button(say.plain("open"), post.url), mute])
+        return await self.send(found.tenant_id, found.user_id, html, keyboard)
 
     async def send_digest(self, digest: Digest, issue: Issue, shown: ShownIssue, *, url: str | None = None) -> Outcome:
         """`url`: of the issue on the page."""

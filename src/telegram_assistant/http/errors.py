@@ -8,11 +8,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from telegram_assistant.ai.spend import BudgetSpent
 from telegram_assistant.errors import AssistantError, Reject, Retry, Skip
+from telegram_assistant.http.answers import example
 from telegram_assistant.http.guards import HEADERS
 from telegram_assistant.http.web.page import error_page, said, wants_page
 from telegram_assistant.log import get_logger
@@ -26,13 +27,7 @@ log = get_logger(__name__)
 class ProblemAnswer(BaseModel):
     """What a problem looks like."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"type": "about:blank", "title": "Not Found", "status": 404, "detail": "There is no such post"}
-            ]
-        }
-    )
+    model_config = example(type="about:blank", title="Not Found", status=404, detail="There is no such post")
 
     type: str = Field("about:blank", description="Always about:blank: the status says what kind of problem it is.")
     title: str

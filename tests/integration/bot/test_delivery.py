@@ -9,14 +9,14 @@ from uuid import uuid4
 
 import pytest
 
-from telegram_assistant.bot.alerts import AlertMessage, Delivery, Outcome
+from telegram_assistant.bot.alerts import Delivery, Outcome
 from telegram_assistant.bot.messenger import Messenger, open_bot
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.services.bot_state import Memory
 from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.saved_searches import SavedSearches
-from telegram_assistant.stores.postgres.telegram_users import TelegramUsers
+from telegram_assistant.stores.postgres.telegram_users import FoundPost, TelegramUsers
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.wiring.bot import open_delivery
 from tests.integration.bot.bot_api import LONGEST, TOKEN, BotApi, Person
@@ -73,8 +73,9 @@ async def test_an_alert_links_its_post_and_can_be_muted(
     saved = SavedSearches(services.database)
     search = await saved.add(town.admin.tenant_id, town.admin.user_id, "<Oil>", "oil")
     post = await shown_post(town, "Oil <script> & so on.")
-    alert = AlertMessage(name="<Oil>", post=post, also=2, search_id=search)
-    assert await delivery.send_alert(town.admin.tenant_id, town.admin.user_id, alert) is Outcome.SENT
+    admin = town.admin
+    found = FoundPost(post.posted_at, post.post_id, search, admin.tenant_id, admin.user_id, "<Oil>", also=2)
+    assert await delivery.send_alert(found, post) is Outcome.SENT
     heard = await ann.hears()
     assert heard.text.startswith("🔔 <Oil>\nDaily_News · ")
     assert "Oil <script> & so on." in heard.text
