@@ -124,14 +124,15 @@ class Access:
         if found is None or known is None or not verdict.right:
             # For an unknown name too: the time that it takes must not tell which names there are.
             owner = UUID(SYSTEM_TENANT) if found is None else found.tenant_id
-            await self._note(owner, None if found is None else found.user_id, "sign_in_failed", address=address)
+            user_id = None if found is None else found.user_id
+            await self._log.add(owner, user_id, "sign_in_failed", address=address, now=self._clock())
             raise Reject(WRONG)
         if verdict.new_hash is not None:
             await self._users.set_hash(found.user_id, verdict.new_hash, instead_of=known)
         await self._forgive(pair)
         cookie, session = self._new_session(user_agent)
         await self._sessions.begin(found.tenant_id, found.user_id, session)
-        await self._note(found.tenant_id, found.user_id, "signed_in", address=address)
+        await self._log.add(found.tenant_id, found.user_id, "signed_in", address=address, now=self._clock())
         return cookie
 
     async def sign_out(self, cookie: str) -> None:
@@ -173,7 +174,8 @@ class Access:
             raise Reject(SPENT)
         if not done:
             raise Reject(TAKEN)
-        await self._note(link.tenant_id, link.user_id, "password_set", details={"link": link.purpose}, address=address)
+        details, now = {"link": link.purpose}, self._clock()
+        await self._log.add(link.tenant_id, link.user_id, "password_set", details=details, address=address, now=now)
         return cookie
 
     async def allow(self, key: str, *, limit: int, per: float) -> float:
@@ -191,16 +193,10 @@ class Access:
         return int(wait) / 1000
 
     async def record(
-        self,
-        caller: Caller,
-        action: str,
-        target: str = "",
-        details: Mapping[str, Any] | None = None,
-        *,
-        address: str = "",
+        self, caller: Caller, action: str, target: str = "", details: Mapping[str, Any] | None = None
     ) -> None:
         """Write down what a user did. Never put a secret into it."""
-        await self._note(caller.tenant_id, caller.user_id, action, target=target, details=details, address=address)
+        await self._log.add(caller.tenant_id, caller.user_id, action, target=target, details=details, now=self._clock())
 
     def _new_session(self, user_agent: str) -> tuple[str, NewSession]:
         """Always a new secret: one that came from outside could be known to others."""
@@ -226,19 +222,6 @@ class Access:
         wait = await self.allow(key, limit=limit, per=WINDOW)
         if wait > 0:
             raise Retry(f"Too many attempts: try again in {ceil(wait)} s", after=wait)
-
-    async def _note(
-        self,
-        tenant_id: UUID,
-        user_id: UUID | None,
-        action: str,
-        *,
-        target: str = "",
-        details: Mapping[str, Any] | None = None,
-        address: str = "",
-    ) -> None:
-        now = self._clock()
-        await self._log.add(tenant_id, user_id, action, target=target, details=details, address=address, now=now)
 
 
 def _short(text: str) -> str:

@@ -83,10 +83,7 @@ async def requested(request: Request, desk: ChannelsDep, caller: CallerDep, had:
 @router.post("/channels")
 async def add(request: Request, desk: ChannelsDep, caller: CallerDep, reference: Reference = "") -> Response:
     await desk.add(reference)
-    if "hx-request" not in request.headers:
-        return RedirectResponse("/channels", status_code=303)
-    found = await _requested(desk, caller)
-    return fragment(request, "channels_requests.html", caller=caller, **found)
+    return await _after_a_wish(request, desk, caller)
 
 
 @router.post("/channels/requests/{number}/drop")
@@ -94,10 +91,13 @@ async def drop_request(
     request: Request, desk: ChannelsDep, caller: CallerDep, number: Annotated[int, Path(ge=1, lt=2**63)]
 ) -> Response:
     await desk.drop_request(number)
+    return await _after_a_wish(request, desk, caller)
+
+
+async def _after_a_wish(request: Request, desk: ChannelActions, caller: Caller) -> Response:
     if "hx-request" not in request.headers:
         return RedirectResponse("/channels", status_code=303)
-    found = await _requested(desk, caller)
-    return fragment(request, "channels_requests.html", caller=caller, **found)
+    return fragment(request, "channels_requests.html", caller=caller, **await _requested(desk, caller))
 
 
 @router.get("/channels/{channel_id}")
