@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,12 +20,12 @@ from uuid import UUID
 from redis.asyncio import Redis
 
 from telegram_assistant.bus.supervisor import Task
-from telegram_assistant.crawl.network import SECONDS, Poster, Resolver, ask_system
+from telegram_assistant.crawl.network import Poster
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.domain.saved_search import Parcel, SavedSearch
-from telegram_assistant.domain.urls import NO_HOSTS, Allowance, Url
+from telegram_assistant.domain.urls import Url
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.language.documents import Candidate, Changed
@@ -245,21 +244,12 @@ def signature(secret: str, moment: datetime, body: bytes) -> str:
     return f"t={seconds},v1={signed}"
 
 
+@dataclass(frozen=True)
 class Webhooks:
-    """Sends."""
+    """Sends, and signs what it sends."""
 
-    def __init__(
-        self,
-        *,
-        agent: str,
-        clock: Callable[[], datetime],
-        allow: Allowance = NO_HOSTS,
-        resolve: Resolver = ask_system,
-        tls: ssl.SSLContext | None = None,
-        seconds: float = SECONDS,
-    ) -> None:
-        self._clock = clock
-        self._poster = Poster(agent=agent, allow=allow, resolve=resolve, tls=tls, seconds=seconds)
+    poster: Poster
+    clock: Callable[[], datetime]
 
     def checked(self, text: str) -> str:
         """The address as it will be asked. Raises Reject for one that never will be."""
@@ -268,8 +258,8 @@ class Webhooks:
     async def send(self, url: str, secret: str, body: bytes) -> int:
         """The status of the answer, always 2xx. Raises Retry; Reject where another try would be the same."""
         here = self._permitted(url)
-        signed = {SIGNATURE: signature(secret, self._clock(), body)}
-        status = (await self._poster.post(here, body, signed, read=False)).status
+        signed = {SIGNATURE: signature(secret, self.clock(), body)}
+        status = (await self.poster.post(here, body, signed, read=False)).status
         if 300 <= status < 400:
             raise Retry(f"{here.host} answered {status}: redirects are not followed")
         if not 200 <= status < 300:
@@ -279,4 +269,4 @@ class Webhooks:
     def _permitted(self, text: str) -> Url:
         if len(text) > LONGEST_URL:
             raise Reject(f"the address is longer than {LONGEST_URL} characters")
-        return self._poster.permitted(text)
+        return self.poster.permitted(text)

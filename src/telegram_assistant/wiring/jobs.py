@@ -63,10 +63,10 @@ async def start_alerting(runtime: Runtime, services: Services) -> Alerting:
 
 
 def open_places(settings: Settings, clock: Callable[[], datetime]) -> Places:
-    allow = loopback(settings.alert_loopback)
+    poster = Poster(agent=AGENT, allow=loopback(settings.alert_loopback))
     return Places(
-        Poster(agent=AGENT, allow=allow),
-        Webhooks(agent=AGENT, clock=clock, allow=allow),
+        poster,
+        Webhooks(poster, clock),
         frozenset(host.strip().lower() for host in settings.slack_hosts.split(",") if host.strip()),
         settings.pagerduty_url,
     )

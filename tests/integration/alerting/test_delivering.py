@@ -227,7 +227,7 @@ async def test_five_hundred_trackers_with_or_and_minus_make_one_message(
     """Keyword trackers are saved searches: each finds its own, and a place hears of a post once."""
     monkeypatch.setattr("telegram_assistant.search.alerts.FRESH", timedelta(days=36_500))
     alerts = open_alerts(
-        office.archive.database, redis, Sealer("key"), Webhooks(agent="t", clock=utc_now), owner="t", lexicon=lexicon
+        office.archive.database, redis, Sealer("key"), Webhooks(Poster(agent="t"), utc_now), owner="t", lexicon=lexicon
     )
     await office.place(Way.SLACK)
     users = [office.user]

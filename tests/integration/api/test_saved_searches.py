@@ -34,7 +34,7 @@ class Sent(Webhooks):
     """Keeps what would have been sent."""
 
     def __init__(self) -> None:
-        super().__init__(agent="test", clock=utc_now)
+        super().__init__(Poster(agent="test"), utc_now)
         self.sent: list[tuple[str, bytes]] = []
         self.fails = False
 

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from telegram_assistant.bus.supervisor import Supervisor
+from telegram_assistant.crawl.network import Poster
 from telegram_assistant.domain.saved_search import Alert, DeliveryState, SavedSearch
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.language.lexemes import Lexicon
@@ -133,7 +134,7 @@ class Desk:
 
 
 def make_alerts(database: AsyncEngine, redis: Redis, lexicon: Lexicon, receiver: Receiver) -> Alerts:
-    webhooks = Webhooks(agent="test", clock=utc_now, allow=frozenset({("127.0.0.1", receiver.port)}))
+    webhooks = Webhooks(Poster(agent="test", allow=frozenset({("127.0.0.1", receiver.port)})), utc_now)
     return open_alerts(database, redis, Sealer("key"), webhooks, owner=uuid4().hex, lexicon=lexicon)
 
 
@@ -377,7 +378,7 @@ async def test_a_post_that_is_gone_is_not_sent(desk: Desk, receiver: Receiver) -
     ],
 )
 async def test_addresses_that_are_never_asked(url: str) -> None:
-    webhooks = Webhooks(agent="test", clock=utc_now)
+    webhooks = Webhooks(Poster(agent="test"), utc_now)
     with pytest.raises(Reject):
         webhooks.checked(url)
     with pytest.raises(Reject):
@@ -388,7 +389,7 @@ async def test_a_name_that_leads_inside_is_found_out_when_it_is_asked() -> None:
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["93.184.216.34", "127.0.0.1"]
 
-    webhooks = Webhooks(agent="test", clock=utc_now, resolve=resolve)
+    webhooks = Webhooks(Poster(agent="test", resolve=resolve), utc_now)
     assert webhooks.checked("https://example.org/hook") == "https://example.org/hook"
     with pytest.raises(Reject, match=r"127\.0\.0\.1"):
         await webhooks.send("https://example.org/hook", SECRET, b"{}")
@@ -399,7 +400,7 @@ async def test_a_webhook_that_says_nothing_does_not_hold_us() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()  # connections are taken, and nothing comes back
         port = silent.getsockname()[1]
-        webhooks = Webhooks(agent="test", clock=utc_now, allow=frozenset({("127.0.0.1", port)}), seconds=0.2)
+        webhooks = Webhooks(Poster(agent="test", allow=frozenset({("127.0.0.1", port)}), seconds=0.2), utc_now)
         with pytest.raises(Retry, match="did not answer"):
             await webhooks.send(f"http://127.0.0.1:{port}/", SECRET, b"{}")
 

@@ -40,8 +40,9 @@ async def looking(
 ) -> Alerts:
     monkeypatch.setattr("telegram_assistant.search.alerts.FRESH", timedelta(days=36_500))
     monkeypatch.setattr("telegram_assistant.search.alerts.BEFORE", timedelta(days=36_500))
-    webhooks, sealer = Deaf(agent="test", clock=utc_now), Sealer("key")
-    places = Places(Poster(agent="test"), webhooks, frozenset(), "")
+    poster, sealer = Poster(agent="test"), Sealer("key")
+    webhooks = Deaf(poster, utc_now)
+    places = Places(poster, webhooks, frozenset(), "")
     app.state.services = replace(app.state.services, senders=Senders(places, sealer))
     return open_alerts(services.database, redis, sealer, webhooks, owner="test", lexicon=lexicon)
 
