@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.channel import SENTENCES, Advice, advise, parse_ref
 from telegram_assistant.errors import Fatal
@@ -97,7 +96,7 @@ def list_(as_json: AsJson = False) -> None:
                 for channel, ledger in found
             ]
             open_wishes = [{"reference": wish.reference, "error": wish.last_error} for wish in wishes]
-            typer.echo(json.dumps({"channels": rows, "requests": open_wishes}, ensure_ascii=False, indent=2))
+            print_json({"channels": rows, "requests": open_wishes})
             return
         table = Table("channel", "title", "state", "posts", "unknown", "proven up to", "last visit", "error")
         for channel, ledger in found:
@@ -222,7 +221,7 @@ def ledger(channel: Reference, as_json: AsJson = False) -> None:
             "full_audit": _audit_words(await Audits(runtime.database).get(found.id)),
         }
         if as_json:
-            typer.echo(json.dumps(values, ensure_ascii=False, indent=2))
+            print_json(values)
             return
         table = Table("what", "ids", show_header=False)
         for name, value in values.items():

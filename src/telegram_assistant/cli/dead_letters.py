@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from telegram_assistant.bus.retry_queue import replay as replay_letters
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stages import STAGES
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Letter
@@ -41,7 +40,7 @@ def list_(
     _known(stage)
     letters = with_runtime(lambda runtime: DeadLetters(runtime.database).find(stage=stage, limit=limit))
     if as_json:
-        typer.echo(json.dumps([_plain(letter) for letter in letters], ensure_ascii=False, indent=2))
+        print_json([_plain(letter) for letter in letters])
         return
     if not letters:
         console.print("No dead letters.")
@@ -63,7 +62,7 @@ def show(
         raise Fatal(f"there is no dead letter {letter}; see: tga dead-letters list")
     plain = _plain(found[0])
     traceback = plain.pop("traceback")
-    typer.echo(json.dumps(plain, ensure_ascii=False, indent=2))
+    print_json(plain)
     if traceback:
         typer.echo(traceback)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from telegram_assistant.cli.session import print_json
 from telegram_assistant.config import load_settings
 from telegram_assistant.doctor import Finding, Level, fail
 from telegram_assistant.errors import Fatal
@@ -23,7 +22,7 @@ COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False) -> None:
     found = examine()
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in found], ensure_ascii=False, indent=2))
+        print_json(found)
     else:
         for finding in found:
             _show(finding)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from datetime import datetime, timedelta
 
-import typer
 from rich.console import Console
 
 from telegram_assistant.cli.channels import AsJson, Reference, find
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.polling import LEARN_FROM, Why, explain_next
 from telegram_assistant.stores.postgres.channels import Channels
@@ -33,19 +30,9 @@ def explain_channel(channel: Reference, as_json: AsJson = False) -> None:
         if as_json:
             values = {"channel": found.shown, "next_visit_at": found.next_visit_at, "sentences": sentences}
             details = asdict(explained.decision) if explained.decision else None
-            typer.echo(json.dumps({**values, "details": details}, ensure_ascii=False, indent=2, default=_plain))
+            print_json({**values, "details": details})
             return
         for sentence in sentences:
             console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     with_runtime(work)
-
-
-def _plain(value: object) -> object:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-        case _:
-            raise TypeError(f"{type(value).__name__} has no JSON")

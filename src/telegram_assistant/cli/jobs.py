@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import datetime
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.errors import Fatal
 from telegram_assistant.jobs import Plan, plans
 from telegram_assistant.names import JOBS_LOCK
@@ -35,7 +34,7 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inste
 
     found = with_runtime(work)
     if as_json:
-        typer.echo(json.dumps([_plain(*one) for one in found], ensure_ascii=False, indent=2))
+        print_json([_plain(*one) for one in found])
         return
     table = Table("job", "every", "next (UTC)", "last (UTC)", "outcome", "what", box=None)
     for plan, next_at, run in found:

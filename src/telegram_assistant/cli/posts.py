@@ -3,7 +3,6 @@ list of topics."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 from uuid import UUID
 
@@ -14,7 +13,7 @@ from rich.table import Table
 
 from telegram_assistant.bus.streams import Publisher
 from telegram_assistant.cli.channels import find
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.domain.post import post_id
 from telegram_assistant.errors import Fatal
 from telegram_assistant.stores.postgres.channels import Channels
@@ -33,7 +32,7 @@ def trace(
     steps = with_runtime(lambda runtime: _steps(runtime, post))
     began = steps[0].at
     if as_json:
-        typer.echo(json.dumps([_plain(step) for step in steps], ensure_ascii=False, indent=2))
+        print_json(steps)
         return
     table = Table("stage", "outcome", "after", "took", "what came of it", box=None)
     for step in steps:
@@ -64,17 +63,6 @@ async def find_post(runtime: Runtime, reference: str) -> UUID:
     # A link into a private channel names it by its number, and only as a whole.
     known = await find(Channels(runtime.database), reference if "/c/" in reference else channel)
     return post_id(known.id, int(message))
-
-
-def _plain(step: Recorded) -> dict[str, object]:
-    return {
-        "stage": step.stage,
-        "outcome": step.outcome,
-        "note": step.note,
-        "trace_id": step.trace_id,
-        "duration_ms": step.duration_ms,
-        "at": step.at.isoformat(),
-    }
 
 
 References = Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from rich.text import Text
 from telegram_assistant.ai.providers import Models, build_models
 from telegram_assistant.ai.vision.describer import LocalVision
 from telegram_assistant.ai.vision.ocr import find_trained_data
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.query import Note
 from telegram_assistant.domain.results import Hit, Results, Snippet, Sort
@@ -64,7 +63,7 @@ def search(
 
     results = with_runtime(work)
     if as_json:
-        typer.echo(json.dumps(_plain_results(results), ensure_ascii=False, indent=2))
+        print_json(_plain_results(results))
         return
     _remark(results.notes, results.without_meaning)
     for number, hit in enumerate(results.hits, start=1):
@@ -90,7 +89,7 @@ def ask(
     except Retry as exc:
         raise Fatal(f"no answer now: {exc}") from exc
     if as_json:
-        typer.echo(json.dumps(_plain_answer(answered), ensure_ascii=False, indent=2))
+        print_json(_plain_answer(answered))
         return
     _remark(answered.notes, answered.without_meaning)
     for said in answered.sentences:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, is_dataclass
+from datetime import datetime, timedelta
 from typing import TypeVar
 
+import typer
 from rich.console import Console
 
 from telegram_assistant.config import Settings, load_settings
@@ -30,6 +34,22 @@ async def opened(settings: Settings, steps: Steps) -> AsyncIterator[Runtime]:
             raise
         reason = str(getattr(exc, "orig", None) or exc).partition("\n")[0]
         raise Fatal(f"an engine stopped or refuses ({reason}): look with tga doctor, and try again") from exc
+
+
+def print_json(value: object) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+
+
+def _plain(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return asdict(value)
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON")
 
 
 def with_runtime(work: Callable[[Runtime], Awaitable[T]]) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.ai.providers import ModelsConfig, Provider, RemoteConfig
 from telegram_assistant.ai.spend import Day
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.domain.budgets import Kind, day_of
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.errors import Fatal, Retry
@@ -54,7 +53,7 @@ def spend(
 ) -> None:
     found = with_runtime(lambda runtime: _spent(runtime, days))
     if as_json:
-        typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
+        print_json(_plain(found))
         return
     if found.used:
         console.print(_table(found))

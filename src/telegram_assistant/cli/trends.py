@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from telegram_assistant.cli.session import with_runtime
+from telegram_assistant.cli.session import print_json, with_runtime
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.jobs.trends import find_trends
 from telegram_assistant.stores.postgres.trends import FoundTrend, Trends
@@ -42,7 +41,7 @@ def trends(
 
     found = with_runtime(work)
     if as_json:
-        typer.echo(json.dumps([_plain(trend) for trend in found], ensure_ascii=False, indent=2))
+        print_json([_plain(trend) for trend in found])
         return
     for trend in found:
         console.print(_shown(trend), soft_wrap=True)
