@@ -93,10 +93,7 @@ class EdgeTenant:
         return None if model is None else self._shard(model).vector(post_id)
 
     def drop(self) -> None:
-        self._abandon()
-        for shard in self._shards.values():
-            shard.close()
-        self._shards.clear()
+        self.close()
         self._generations.delete()
 
     def close(self) -> None:

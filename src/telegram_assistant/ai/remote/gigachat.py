@@ -155,7 +155,7 @@ class _Refused(Trouble):
 
 
 def trouble_of(error: ResponseError) -> Trouble:
-    """What an answer that is none means for us. Of the error itself only the server's words are shown."""
+    """What an error of the server means for us. Of the error itself only the server's words are shown."""
     told = f"{error.status_code} {(error.content or b'')[:_SHOWN].decode(errors='replace')}".strip()
     retry_after = error.headers.get("retry-after") if error.headers is not None else None
     match error:
