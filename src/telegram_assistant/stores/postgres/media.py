@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from telegram_assistant.domain.accounts import Reach
@@ -16,7 +16,7 @@ from telegram_assistant.domain.text import clean_text
 from telegram_assistant.names import MEDIA_SETTLED
 from telegram_assistant.stores.media import StoredFile
 from telegram_assistant.stores.postgres.accounts import readable
-from telegram_assistant.stores.postgres.database import Store
+from telegram_assistant.stores.postgres.database import Store, as_value
 
 LONGEST_REASON = 500
 
@@ -87,7 +87,7 @@ class MediaQueue(Store):
             " p.captured_at, m.next_attempt_at AS leased_until"
         )
         rows = await self._rows(statement, {"now": now, "limit": limit, "until": until, **able})
-        taken = [_wanted(row) for row in rows]
+        taken = [as_value(Wanted, row) for row in rows]
         return sorted(taken, key=lambda wanted: (wanted.channel_id, wanted.message_id, wanted.position))
 
     async def renew(self, wanted: Wanted, until: datetime) -> Wanted | None:
@@ -241,10 +241,6 @@ def _changing(changes: str) -> Any:
 
 def _identity(wanted: Wanted) -> dict[str, object]:
     return {"post_id": wanted.post_id, "position": wanted.position, "leased_until": wanted.leased_until}
-
-
-def _wanted(row: Row[Any]) -> Wanted:
-    return Wanted(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it begins with an underscore
 
 
 def _shortened(reason: str) -> str:
