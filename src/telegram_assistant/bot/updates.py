@@ -1,4 +1,4 @@
-"""Updates of the bot: long polling puts them into the inbox (webhooks: http/api/routes/bot.py), and they are answered.
+"""Updates of the bot: long polling puts them into the inbox (webhooks: http/api/bot.py), and they are answered.
 
 One process at a time answers. Many people are answered at once, each in the order in which they wrote.
 """
