@@ -40,8 +40,28 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole systems first: they take longest and often wait; meanwhile the other process does the short ones."""
-    items.sort(key=lambda item: item.get_closest_marker("e2e") is None and item.get_closest_marker("browser") is None)
+    """Whole systems first, and dealt out: each test process gets a share of them, then of the short tests.
+
+    xdist cuts the list into one part for each process; who has finished takes from the end of another's part.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    whole = [item for item in items if item.get_closest_marker("e2e") or item.get_closest_marker("browser")]
+    whole.sort(key=lambda item: -_limit(item))
+    chosen = set(whole)
+    short = [item for item in items if item not in chosen]
+    parts: list[pytest.Item] = []
+    for number in range(workers):
+        parts += whole[number::workers]
+        room = max(0, len(items) * (number + 1) // workers - len(parts))
+        parts += short[:room]
+        del short[:room]
+    items[:] = parts + short
+
+
+def _limit(item: pytest.Item) -> float:
+    """Seconds after which it counts as hung: who needs more than usual takes long."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0.0
 
 
 @dataclass(frozen=True)

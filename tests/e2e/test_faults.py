@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (\S*) \| ([^|]+) \| ([^|]+) \|.*\| ([^|]+) \| (\d+, \d+, \d+) \|$", re.MULTILINE)

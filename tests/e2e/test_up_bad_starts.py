@@ -14,7 +14,7 @@ import pytest
 from telegram_assistant.embedded.process import free_port
 from tests.e2e.conftest import Outcome, Starter
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 AS_ROOT = os.geteuid() == 0
 

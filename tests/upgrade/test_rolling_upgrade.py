@@ -13,7 +13,7 @@ from tests.upgrade.installation import Installation
 from tests.upgrade.living import KEEPER, Life, Searches, Store, going_on, open_channels
 from tests.upgrade.versions import THIS, Version, listed
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 CAPTURED, INDEXED = "posts_parsed_total", 'stage_events_total{outcome="done",stage="indexing"}'
 SLOW = Fault("slow", "messages.getHistory", seconds=0.2)  # so that two processes find something to share
