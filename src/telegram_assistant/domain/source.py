@@ -136,8 +136,8 @@ LiveUpdate = NewPost | Deleted | Interrupted
 class Source(Protocol):
     """One channel as capture reads it: with an account, or in any other way.
 
-    Every method raises SourceError, and nothing of the library beneath it. What not every source can tell has an
-    answer here already.
+    Every method raises SourceError, and nothing of the library beneath it. What not every source can tell is answered
+    by `source.PlainSource`.
     """
 
     @property
@@ -171,9 +171,9 @@ class Source(Protocol):
         ...
 
     async def changes_since(self, pts: int) -> Changes:
-        """What changed since a count that an earlier page told. A source without a count tells of no change."""
-        return Changes(pts, too_long=True)
+        """What changed since a count that an earlier page told."""
+        ...
 
-    async def comments_after(self, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:  # noqa: ARG002 - where there are none
+    async def comments_after(self, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         """Comments under a post, from the discussion group, with ids above `after_id`; their channel is the group."""
-        return Page((), reached_end=True)
+        ...
