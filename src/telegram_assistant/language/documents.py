@@ -73,6 +73,7 @@ class Candidate:
     length: int
     signature: bytes
     ranks: Sequence[float]
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,10 @@ class Lexicon:
             return tuple(forms)[:MOST_LEMMAS]
         return (self._inflection.lemma(word),)
 
+    def knows(self, word: str) -> bool:
+        """Whether the dictionary has it: only Russian words are in it."""
+        return has_cyrillic(word) and any(found.is_known for found in self._inflection.parse(word))
+
     def _says_nothing(self, word: str) -> bool:
         known = not self._function_words.isdisjoint((word, *self.lemmas(word)[:1]))
         return known or self._inflection.is_function_word(word)

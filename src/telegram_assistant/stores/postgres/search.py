@@ -63,7 +63,8 @@ _COUNT = """
 INSERT INTO search_terms (lexeme, documents)
 SELECT word, greatest(1, round(ndoc * $1::float8))::bigint FROM ts_stat($2) WHERE length(word) <= 64 AND ndoc >= $3
 """
-_COUNT_FILTERS = f"{_COUNT} AND word ~ '^(tag|topic|lang|has|is):' ON CONFLICT DO NOTHING"
+# Of the forms as they are written those of one document only are left out: most of them are misspelt.
+_COUNT_FORMS = f"{_COUNT} AND (word ~ '^(tag|topic|lang|has|is):' OR word ~ '^=' AND ndoc > 1) ON CONFLICT DO NOTHING"
 # PostgreSQL takes all rare words for equally rare, and far too common: so ways round the index are closed to it, and
 # for words the one by time.
 _NEWEST = "ORDER BY posted_at DESC, post_id DESC LIMIT {}"
@@ -133,7 +134,7 @@ class SearchDocuments(Store):
             least = 1 if share == 1 else 2
             await connection.execute("LOCK TABLE search_terms IN SHARE ROW EXCLUSIVE MODE")  # another may count too
             await connection.execute("DELETE FROM search_terms")
-            for column, statement in (("words", _COUNT), ("forms", _COUNT_FILTERS)):
+            for column, statement in (("words", _COUNT), ("forms", _COUNT_FORMS)):
                 documents = f"SELECT {column} FROM search_documents{sample} WHERE NOT deleted"
                 await connection.execute(statement, 1 / share, documents, least)
             await connection.execute("INSERT INTO search_terms (lexeme, documents) VALUES ('', $1)", total)
@@ -146,6 +147,15 @@ class SearchDocuments(Store):
             rows = await connection.fetch(statement, ["", *keys])
         found = {row["lexeme"]: row["documents"] for row in rows}
         return Counts(found.pop("", 0), found)
+
+    async def words(self, *, limit: int) -> dict[str, int]:
+        """The commonest words as they are written, and in how many documents each stands."""
+        statement = (
+            "SELECT substr(lexeme, 2) AS lexeme, documents FROM search_terms WHERE lexeme ~ '^=' AND length(lexeme) > 3"
+            " ORDER BY documents DESC LIMIT $1"
+        )
+        async with raw_transaction(self._database) as connection:
+            return {row["lexeme"]: row["documents"] for row in await connection.fetch(statement, limit)}
 
     async def newest(
         self, plan: Plan, *, limit: int, after: tuple[datetime, UUID] | None = None, as_of: datetime | None = None
@@ -283,8 +293,10 @@ class Statement:
     def text(self, order: str = "") -> str:
         """Ranks are reckoned outside, for those that the limit leaves."""
         columns = ", ".join(FOUND)
-        inner = f"SELECT {columns}, words, forms FROM search_documents WHERE {' AND '.join(self.where)} {order}"
-        return f"SELECT {columns}, ARRAY[{', '.join(self._ranks)}]::real[] AS ranks FROM ({inner}) d"
+        inner = (
+            f"SELECT {columns}, language, words, forms FROM search_documents WHERE {' AND '.join(self.where)} {order}"
+        )
+        return f"SELECT {columns}, ARRAY[{', '.join(self._ranks)}]::real[] AS ranks, language FROM ({inner}) d"
 
     def fits(self, either: Either) -> str:
         found = [
