@@ -126,10 +126,14 @@ class Facets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """One page. `found` counts stories as far as they were looked at; `cursor` leads to the next page."""
+    """One page. `found` counts stories as far as they were looked at; `cursor` leads to the next page.
+
+    Stories that have none of the words, while others have them, come last and are not counted.
+    """
 
     hits: tuple[Hit, ...] = ()
     found: int = 0
+    related_from: int | None = None  # the first of them among the hits, if they begin on this page
     facets: Facets = Facets()
     cursor: str | None = None
     notes: tuple[Note, ...] = ()

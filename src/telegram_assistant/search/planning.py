@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import monotonic
 from uuid import UUID
 
 from telegram_assistant.ai.spend import paid_by
 from telegram_assistant.domain.models import Embedder
-from telegram_assistant.domain.query import Mark, Note, Query, Trouble
+from telegram_assistant.domain.query import Clause, Mark, Note, Query, Term, Trouble
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Found, Model, Vectors, Where
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.plan import Counts, Plan, keys_of, make_plan
+from telegram_assistant.language.spelling import Vocabulary
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
 NEAREST = 200
+MOST_WORDS = 200_000  # of the archive, the commonest
+WORDS_SECONDS = 600.0
+# By model, measured on real posts: nonsense is nearer than this to no post of some words, questions in another
+# language are.
+FLOORS = {"use3+lemmas-768/1": 0.25}
+FEW_WORDS = 4
+RARE = 0.001  # of all documents: a word of more of them is what it is
 NO_CHANNEL = 0  # Telegram numbers from 1
 PATIENCE = 5.0  # seconds; then a search goes by words alone
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The plan, all channels that the tenant sees, and remarks on those that there are not."""
+    """The plan, all channels that the tenant sees, and remarks on what was not found or is written otherwise here."""
 
+    query: Query  # with other spellings of its words
+    said: str  # to be understood by meaning, as it is written here
     plan: Plan
     visible: tuple[int, ...]
     notes: tuple[Note, ...] = ()
@@ -38,11 +49,46 @@ class Planner:
         self._documents = documents
         self._posts = posts
         self._lexicon = lexicon
+        self._vocabulary: tuple[float, Vocabulary] | None = None  # until when it holds
 
-    async def plan(self, tenant_id: UUID, query: Query) -> Planned:
+    async def plan(self, tenant_id: UUID, query: Query, *, other_spellings: bool = False) -> Planned:
+        """`other_spellings`: for a person who looks now. An alert may wait for a name that no post has yet."""
         (visible, channels, notes), counts = await asyncio.gather(self._scope(tenant_id, query), self._counts(query))
+        said, meant = query.words, {}
+        if other_spellings and (meant := await self._meant(query, counts, channels)):
+            query, said = _with(query, meant), " ".join(meant.get(word, word) for word in said.split())
+            counts = await self._counts(query)
+            notes = (*notes, *(Note(Trouble.SPELT, other) for other in meant.values()))
+        if len(said.split()) <= FEW_WORDS:
+            said = said.casefold()  # a few words mean the same in capitals, and models see a difference
         plan = await asyncio.to_thread(make_plan, query, self._lexicon, counts, channels)
-        return Planned(plan, visible, notes)
+        return Planned(query, said, plan, visible, notes)
+
+    async def _meant(self, query: Query, counts: Counts, channels: Sequence[int]) -> dict[str, str]:
+        """Words that the archive hardly has, and what they may have been meant to be.
+
+        Words are counted in the channels of all tenants: another spelling counts only if these channels have it.
+        """
+        doubtful = await asyncio.to_thread(_doubtful, query, self._lexicon, counts)
+        if not doubtful or not channels:
+            return {}
+        vocabulary = await self._archive_words()
+        found = {}
+        for word in doubtful:
+            other = await asyncio.to_thread(vocabulary.meant, word)
+            if other and await self._documents.newest(self._only(other, channels), limit=1):
+                found[word] = other
+        return found
+
+    def _only(self, word: str, channels: Sequence[int]) -> Plan:
+        return make_plan(Query(clauses=(Clause((Term((word,)),)),)), self._lexicon, Counts(), channels)
+
+    async def _archive_words(self) -> Vocabulary:
+        """Counted anew by the upkeep of the index now and then; a name of today may be missing for so long."""
+        if self._vocabulary is None or self._vocabulary[0] < monotonic():
+            words = await self._documents.words(limit=MOST_WORDS)
+            self._vocabulary = monotonic() + WORDS_SECONDS, await asyncio.to_thread(Vocabulary, words, self._lexicon)
+        return self._vocabulary[1]
 
     async def _scope(self, tenant_id: UUID, query: Query) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Note, ...]]:
         visible = await self._posts.channels(tenant_id)
@@ -62,6 +108,28 @@ class Planner:
         return await self._documents.counts(sorted(keys))
 
 
+def _doubtful(query: Query, lexicon: Lexicon, counts: Counts) -> list[str]:
+    """Single words that next to no document has, or that many more may have in another spelling."""
+    single = [clause for clause in query.clauses if _is_word(clause)]
+    few = [clause for clause in single if counts.having(lexicon.wanted(clause)) <= RARE * counts.total]
+    return [clause.options[0].words[0] for clause in few if counts.total]
+
+
+def _is_word(clause: Clause) -> bool:
+    """Whether it may be read otherwise: a phrase, or what is insisted on, is meant as it is written."""
+    return not clause.required and len(clause.options) == 1 and len(clause.options[0].words) == 1
+
+
+def _with(query: Query, meant: Mapping[str, str]) -> Query:
+    """The same query, in which each of these words may be the other one as well."""
+
+    def either(clause: Clause) -> Clause:
+        other = meant.get(clause.options[0].words[0]) if _is_word(clause) else None
+        return Clause((*clause.options, Term((other,)))) if other else clause
+
+    return replace(query, clauses=tuple(map(either, query.clauses)))
+
+
 @dataclass(frozen=True)
 class Meaning:
     """Both halves of it. A process without the vector index has no Meaning."""
@@ -70,6 +138,13 @@ class Meaning:
     embedder: Embedder
     nearest: int = NEAREST
     patience: float = PATIENCE
+
+    def floor(self, words: str) -> float | None:
+        """How near a post must be to mean what these words mean; None: the nearest may help in any case.
+
+        A whole sentence says enough to be understood, and in another language none of its words is found.
+        """
+        return FLOORS.get(self.embedder.identity.model) if len(words.split()) <= FEW_WORDS else None
 
     async def near_text(self, owners: Sequence[UUID], words: str, where: Where) -> dict[UUID, float]:
         """`owners`: the one who asks comes last. Raises Retry when a model or an index is away, or too slow."""

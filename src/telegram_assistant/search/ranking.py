@@ -18,7 +18,11 @@ from telegram_assistant.language.signatures import bands, same_story
 
 WORDS_WEIGH = 6.0  # times as much as meaning, where a post has all words of the query
 LOOKED_AT = 10  # best posts by words
-CLOSE = 0.3  # between the farthest and the nearest: without any of the words, only nearer posts are worth showing
+CLOSE = 0.3  # between the farthest and the nearest: so near a post must be by a model that names no floor
+FEWEST_WORDS = 6  # of a post that is found by meaning alone: "Thanks!" is near to every odd question
+OTHER_ALPHABET = 0.8  # of what is near enough otherwise
+CYRILLIC = frozenset({"ru", "uk", "be", "bg", "sr", "mk", "kk", "ky", "tg", "mn"})
+FOUND = 0.5  # share of the query: where a post has so much of it, what has no word of it is only related
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Ranked:
     score: float
     by_words: bool
     by_meaning: bool
+    related: bool = False  # has none of the words, while others have them
 
 
 def in_time(candidate: Candidate) -> Ranked:
@@ -51,6 +56,9 @@ class Scale(msgspec.Struct, frozen=True, array_like=True):
     words: float  # by which a score by words is multiplied
     far: float
     near: float
+    least: float = 0.0  # so near must be what has none of the words
+    cyrillic: bool = False  # the query is written so
+    apart: bool = False  # what has none of them comes after what has some
 
 
 def score_words(candidate: Candidate, worths: Sequence[float]) -> ByWords:
@@ -65,16 +73,26 @@ def score_words(candidate: Candidate, worths: Sequence[float]) -> ByWords:
     return ByWords(found / total / (1 + math.log1p(candidate.length)) * math.sqrt(share), share)
 
 
-def scale_of(candidates: Sequence[Candidate], worths: Sequence[float], meaning: Mapping[UUID, float]) -> Scale:
+def scale_of(
+    candidates: Sequence[Candidate],
+    worths: Sequence[float],
+    meaning: Mapping[UUID, float],
+    floor: float | None = None,
+    *,
+    cyrillic: bool = False,
+) -> Scale:
     """Both scores are taken relative to their own best, so that it does not matter on which scale a model says "near".
 
-    `meaning`: how near posts are; empty: by words alone.
+    `meaning`: how near posts are; empty: by words alone. `floor`: how near a post without any of the words must be: the
+    nearest of all may be far from what was asked for. None: the model has no floor, or a whole sentence was asked.
     """
     scores = [score_words(one, worths) for one in candidates]
     best = max((one.score for one in scores), default=0.0) or 1.0
     trust = WORDS_WEIGH * _trust(scores) if meaning else 1.0
     far, near = min(meaning.values(), default=0.0), max(meaning.values(), default=0.0)
-    return Scale(tuple(worths), trust / best, far, near)
+    least = far + CLOSE * (near - far) if floor is None else floor
+    apart = floor is not None and any(one.share >= FOUND for one in scores)
+    return Scale(tuple(worths), trust / best, far, near, least, cyrillic, apart)
 
 
 def rank(
@@ -88,18 +106,25 @@ def rank(
     ranked = []
     for candidate in candidates:
         words = score_words(candidate, scale.worths).score
-        close = 1.0
+        nearness, close = meaning.get(candidate.post_id, scale.far), 1.0
         if scale.near > scale.far:
-            close = (meaning.get(candidate.post_id, scale.far) - scale.far) / (scale.near - scale.far)
-        if words > 0 or close >= CLOSE or not meaning:
-            by_meaning = candidate.post_id in meaning
-            ranked.append(Ranked(candidate, scale.words * words + close, by_words=words > 0, by_meaning=by_meaning))
+            close = (nearness - scale.far) / (scale.near - scale.far)
+        means_it = nearness >= scale.least * _reach(candidate, scale) and candidate.length >= FEWEST_WORDS
+        if words > 0 or means_it or not meaning:
+            score, by_words, by_meaning = scale.words * words + close, words > 0, candidate.post_id in meaning
+            ranked.append(Ranked(candidate, score, by_words, by_meaning, related=scale.apart and not by_words))
     return sorted(ranked, key=order)
 
 
-def order(one: Ranked) -> tuple[float, float, UUID]:
+def _reach(candidate: Candidate, scale: Scale) -> float:
+    """Texts in two alphabets have no word in common, and are the farther apart for it."""
+    other = candidate.language and (candidate.language in CYRILLIC) != scale.cyrillic
+    return OTHER_ALPHABET if other else 1.0
+
+
+def order(one: Ranked) -> tuple[bool, float, float, UUID]:
     """The best first, of equals the newest; never by chance, so that pages fit together."""
-    return -one.score, -one.candidate.posted_at.timestamp(), one.candidate.post_id
+    return one.related, -one.score, -one.candidate.posted_at.timestamp(), one.candidate.post_id
 
 
 def _trust(scores: Sequence[ByWords]) -> float:

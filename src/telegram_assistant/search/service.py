@@ -18,12 +18,13 @@ from telegram_assistant.domain.query import Query, parse_query
 from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.vectors import Where
+from telegram_assistant.language.clean import has_cyrillic
 from telegram_assistant.language.documents import Candidate
 from telegram_assistant.language.lexemes import Lexicon, any_of, quoted
 from telegram_assistant.language.plan import Either, Plan
 from telegram_assistant.language.signatures import band_keys, same_story
 from telegram_assistant.log import get_logger
-from telegram_assistant.search.planning import Meaning, Planner, but_not, where_of
+from telegram_assistant.search.planning import Meaning, Planned, Planner, but_not, where_of
 from telegram_assistant.search.ranking import Scale, Story, fold_stories, in_time, order, rank, scale_of
 from telegram_assistant.search.snippets import Marker, snippet
 from telegram_assistant.stores.postgres.search import SearchDocuments
@@ -84,24 +85,26 @@ class Search:
         query = parse_query(text, now=at.as_of.astimezone(zone or UTC))
         if not query.clauses:
             sort = Sort.NEWEST
-        planned = await self._planner.plan(tenant_id, query)
-        plan = planned.plan
+        planned = await self._planner.plan(tenant_id, query, other_spellings=True)
+        plan, query = planned.plan, planned.query
         # On the first page everything counts: clocks of other machines may differ.
         as_of = at.as_of if cursor else None
         if sort is Sort.NEWEST:
             found = await self._newest(plan, at.base, as_of)
         else:
-            found = await self._best(tenant_id, query, plan, as_of, at.scale)
+            found = await self._best(tenant_id, planned, as_of, at.scale)
         rest = [story for story in found.stories if at.last is None or order(story.best) > at.last]
         page = rest[: max(1, min(limit, MOST_HITS))]
+        meant = [story for story in found.stories if not story.best.related]
         marker = await asyncio.to_thread(Marker.for_query, query, self.lexicon)
         hits, counted = await asyncio.gather(
             self._hits(tenant_id, page, Plan(channels=planned.visible, deleted=plan.deleted), marker),
-            self._facets(tenant_id, found.stories if cursor is None else ()),
+            self._facets(tenant_id, meant if cursor is None else ()),
         )
         return Results(
             hits=hits,
-            found=len(found.stories),
+            found=len(meant),
+            related_from=_first_related(page, at),
             facets=counted,
             cursor=_next(at, found, page, more=len(rest) > len(page)),
             notes=(*query.notes, *planned.notes),
@@ -132,30 +135,29 @@ class Search:
         end = (candidates[-1].posted_at, candidates[-1].post_id) if len(candidates) == WINDOW else None
         return _Found(fold_stories(in_time(candidate) for candidate in candidates), end)
 
-    async def _best(
-        self, tenant_id: UUID, query: Query, plan: Plan, as_of: datetime | None, scale: Scale | None
-    ) -> _Found:
+    async def _best(self, tenant_id: UUID, planned: Planned, as_of: datetime | None, scale: Scale | None) -> _Found:
         """By words and by meaning; on later pages by the scale of the first."""
+        plan = planned.plan
         if not plan.channels:
             return _Found([])
         worths = [scored.worth for scored in plan.scored]
         if scale is not None and len(scale.worths) != len(worths):  # words were counted anew meanwhile
             scale = None
         found, (meaning, why) = await asyncio.gather(
-            self.documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, query, plan, scale)
+            self.documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, planned, scale)
         )
         known = {one.post_id for one in found}
         others = [post_id for post_id in meaning if post_id not in known]
         found += await self.documents.fitting(plan, others, as_of=as_of)
         fits = {one.post_id for one in found}
         near = {post_id: score for post_id, score in meaning.items() if post_id in fits}
-        scale = scale or scale_of(found, worths, near)
+        floor = self.meaning.floor(planned.said) if self.meaning else None
+        scale = scale or scale_of(found, worths, near, floor, cyrillic=has_cyrillic(planned.said))
         return _Found(fold_stories(rank(found, worths, near, scale)), scale=scale, without_meaning=why)
 
-    async def _near(
-        self, tenant_id: UUID, query: Query, plan: Plan, scale: Scale | None
-    ) -> tuple[dict[UUID, float], str]:
+    async def _near(self, tenant_id: UUID, planned: Planned, scale: Scale | None) -> tuple[dict[UUID, float], str]:
         """By meaning, or why not. Deleted posts are in no vector index."""
+        query, plan = planned.query, planned.plan
         if self.meaning is None or query.wants_deleted:
             return {}, self.why_without
         where = where_of(query, plan.channels)
@@ -165,8 +167,8 @@ class Search:
         # What came since the first page may have crowded out what was near then: so more are looked at, as far as then.
         meaning = self.meaning if scale is None else replace(self.meaning, nearest=LATER * self.meaning.nearest)
         try:
-            # The index may be wrong: only posts of the plan's channels are shown (`fitting`).
-            found = await meaning.near_text(self.owners(tenant_id), query.words, where)
+            # Only posts of the plan's channels are shown (`fitting`).
+            found = await meaning.near_text(self.owners(tenant_id), planned.said, where)
         except Retry as exc:
             log.warning("search_by_words_alone", reason=str(exc))
             return {}, str(exc)
@@ -219,6 +221,13 @@ class Search:
         return Facets(channels=tuple(replace(one, title=title, name=name) for one, title, name in named), **commonest)
 
 
+def _first_related(page: Sequence[Story], at: Cursor) -> int | None:
+    """Where on this page those begin that have none of the words; None if they began before, or do not."""
+    if at.last is not None and at.last[0]:
+        return None
+    return next((number for number, story in enumerate(page) if story.best.related), None)
+
+
 def _next(at: Cursor, found: _Found, page: Sequence[Story], *, more: bool) -> str | None:
     if more:
         return str(Cursor(at.asked, at.as_of, order(page[-1].best), at.base, found.scale))
@@ -264,7 +273,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
 
     asked: str  # of what query and order
     as_of: datetime
-    last: tuple[float, float, UUID] | None = None
+    last: tuple[bool, float, float, UUID] | None = None
     base: tuple[datetime, UUID] | None = None
     scale: Scale | None = None  # of the scores on the first page
 

@@ -137,6 +137,23 @@ async def test_pages_fit_together_while_nearer_posts_come(library: Library) -> N
     assert seen == whole
 
 
+@pytest.mark.parametrize("nonsense", ["фывапролд", "asdkjhasd", "кряк шмыг тыдыщ", "qwerty zxcvb", "ыыыы"])
+async def test_nonsense_finds_nothing(library: Library, nonsense: str) -> None:
+    """The nearest post of all was shown as if it were the answer, with a score of 1."""
+    await library.post(4, "Спасибо")
+    results = await library.search().search(SYSTEM, nonsense)
+    assert (results.hits, results.found) == ((), 0)
+
+
+async def test_what_has_none_of_the_words_comes_apart(library: Library) -> None:
+    await library.post(4, "Вратарь и пенальти: как футбольный клуб готовился к финалу кубка страны")
+    results = await library.search().search(SYSTEM, "Спартак")
+    assert numbers(results)[0] == 1
+    assert results.found == 1
+    assert all(not hit.by_words for hit in results.hits[1:])
+    assert results.related_from == (1 if len(results.hits) > 1 else None)
+
+
 async def test_words_and_meaning_together(library: Library) -> None:
     results = await library.search().search(SYSTEM, "спартак победил в матче")
     assert numbers(results)[0] == 1
