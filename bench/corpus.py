@@ -56,13 +56,34 @@ def _file(variable: str, name: str) -> Path | None:
     return path if path is not None and path.exists() else None
 
 
-def real_texts() -> list[str]:
+@dataclass(frozen=True)
+class RealPost:
+    """A post of a channel that there is."""
+
+    channel_id: int
+    channel: str
+    message_id: int
+    posted_at: datetime
+    text: str
+
+
+def real_posts() -> list[RealPost]:
     """None without the file."""
     path = _file("TGA_NEWS12", "news12_ru.jsonl.gz")
     if path is None:
         return []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [str(json.loads(line)["text"]) for line in lines]
+        return [_real_post(json.loads(line)) for line in lines]
+
+
+def _real_post(found: dict[str, Any]) -> RealPost:
+    number = int(str(found["channel_id"]).removeprefix("-100"))
+    moment = datetime.fromisoformat(found["date"])
+    return RealPost(number, str(found["channel"]), int(found["message_id"]), moment, str(found["text"]))
+
+
+def real_texts() -> list[str]:
+    return [post.text for post in real_posts()]
 
 
 def questions(language: str) -> Questions | None:

@@ -29,12 +29,13 @@ from telegram_assistant.domain.post import post_id
 from telegram_assistant.domain.query import parse_query
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point, Where
-from telegram_assistant.language.documents import Document, Source, make_document, parts_of
+from telegram_assistant.language.clean import has_cyrillic
+from telegram_assistant.language.documents import Candidate, Document, Source, make_document, parts_of
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.plan import keys_of, make_plan
-from telegram_assistant.search.planning import NEAREST
-from telegram_assistant.search.ranking import rank
+from telegram_assistant.search.planning import FEW_WORDS, FLOORS, NEAREST
+from telegram_assistant.search.ranking import Scale, rank, scale_of
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction
 from telegram_assistant.stores.postgres.search import SearchDocuments
@@ -89,6 +90,7 @@ class Library:
             posted_at=_when(at),
             text=text,
             parts=parts_of([("A", text)]),
+            language="en" if channel == ENGLISH else "ru",
         )
         return make_document(source, self._lexicon)
 
@@ -105,8 +107,15 @@ class Library:
         near = {one.post_id: one.score for one in nearest}
         known = {one.post_id for one in found}
         found += await self._documents.fitting(plan, [one for one in near if one not in known])
-        both = [one.candidate.post_id for one in rank(found, worths, near)[:10]]
+        scale = self._scale(found, worths, near, question)
+        both = [one.candidate.post_id for one in rank(found, worths, near, scale)[:10]]
         return {"words": by_words, "meaning": list(near)[:10], "both": both}
+
+    def _scale(
+        self, found: Sequence[Candidate], worths: Sequence[float], near: dict[UUID, float], question: str
+    ) -> Scale:
+        floor = FLOORS.get(self._model.name.split("|")[1]) if len(question.split()) <= FEW_WORDS else None
+        return scale_of(found, worths, near, floor, cyrillic=has_cyrillic(question))
 
     async def measure(self, asked: Questions, vectors: Matrix, channel: int) -> dict[str, Measured]:
         places: dict[str, list[int | None]] = {way: [] for way in WAYS}
