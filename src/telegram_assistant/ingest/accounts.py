@@ -135,7 +135,7 @@ class AccountPool:
                 return seat.id, info
         if ref.invite is not None and len(self._roster.usable) < len(self._roster.living):
             raise ReadElsewhere(f"{ref} is asked for by an account of another process: none of ours has joined it")
-        raise self._nobody(str(ref), errors, public=True)
+        raise self._why_none(str(ref), errors, public=True)
 
     async def updates(self, account_id: str) -> AsyncGenerator[LiveUpdate, None]:
         """What an account hears, over a connection of its own; the one that was opened before is closed."""
@@ -256,7 +256,7 @@ class AccountPool:
                 seat.handed = next(self._turns)
                 return account, peer
         public = search.channel.username is not None
-        raise self._nobody(search.channel.shown, list(tried.values()), search.hashes, public=public)
+        raise self._why_none(search.channel.shown, list(tried.values()), search.hashes, public=public)
 
     def _candidates(self, search: Search, tried: dict[str, SourceError]) -> list[AccountInUse]:
         """Who can read the channel, the best first; why others cannot is added to `tried`."""
@@ -332,7 +332,7 @@ class AccountPool:
         )
         return able[0], info
 
-    def _nobody(
+    def _why_none(
         self, shown: str, errors: list[SourceError], hashes: Collection[str] = (), *, public: bool
     ) -> SourceError:
         errors = [exc for exc in errors if not isinstance(exc, ReadElsewhere)]  # the last resort, below

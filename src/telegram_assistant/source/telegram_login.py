@@ -31,7 +31,7 @@ _CODE = "Code that Telegram sent you"
 _REFUSED: tuple[tuple[type[Exception], str], ...] = (
     (errors.PhoneNumberBannedError, "Telegram has banned this phone number"),
     (errors.PhoneNumberInvalidError, "this is not a phone number; write it with the country code, like +79990000000"),
-    (errors.PhoneNumberUnoccupiedError, "nobody uses Telegram with this number; sign up in an app of Telegram first"),
+    (errors.PhoneNumberUnoccupiedError, "no account of Telegram has this number; sign up in an app of Telegram first"),
     (errors.PhoneCodeExpiredError, "the code has expired; begin again to get a new one"),
     (errors.UserDeactivatedBanError, "Telegram has banned this account"),
     (errors.UserDeactivatedError, "this account was deleted"),
@@ -71,7 +71,7 @@ async def login_by_qr(client: Any, show: Show, password: Ask, *, patience: float
         except errors.SessionPasswordNeededError:
             user = await _with_password(client, password)
         except TimeoutError as exc:
-            raise LoginError("nobody scanned the QR code in time; begin again") from exc
+            raise LoginError("the QR code was not scanned in time; begin again") from exc
         finally:
             client.remove_event_handler(on_scan)
         return _logged_in(client, user)

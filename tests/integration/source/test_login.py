@@ -153,7 +153,7 @@ async def test_a_qr_code_that_expires_is_shown_again(
 
 
 async def test_a_qr_code_that_nobody_scans(stranger: Any) -> None:
-    with pytest.raises(LoginError, match="nobody scanned"):
+    with pytest.raises(LoginError, match="was not scanned"):
         await login_by_qr(stranger, lambda _: None, no_password, patience=0.5)
     assert not stranger.is_connected()
 
