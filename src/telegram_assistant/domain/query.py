@@ -107,7 +107,7 @@ class Trouble(StrEnum):
     ONLY_LEFT_OUT = "there are only words to leave out: these are the newest posts without them"
     LONE_QUOTE = 'a quotation mark has no pair: the words are searched for one by one; write a phrase "like this"'
     NO_SUCH_CHANNEL = "you have no channel {value}"
-    SPELT = "also searched for: {value}"
+    SPELT = "searched for {value} as well; write + before a word to find it only as it is written"
 
 
 @dataclass(frozen=True, slots=True)
