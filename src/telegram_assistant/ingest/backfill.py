@@ -303,7 +303,7 @@ class HoleFiller:
         most_pages: float,
     ) -> None:
         start, stop = hole
-        # The cursor is above: whatever lies below it exists already, so an end below it proves up to it.
+        # The cursor is above: all that lies below it exists already, so an end below it proves up to it.
         stretches = read_on(
             *(source, start - 1),
             newest_id=channel.cursor_id,

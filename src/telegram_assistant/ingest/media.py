@@ -184,7 +184,7 @@ class MediaProcessor:
             download = await self._prepare(channel_id, files, progress)
         except Fatal:
             raise
-        except Exception as exc:  # noqa: BLE001 - whatever it is, other channels go on
+        except Exception as exc:  # noqa: BLE001 - other channels go on
             hopeless = exc
         for wanted in files:
             with bound_contextvars(channel_id=channel_id, message_id=wanted.message_id, file_id=wanted.file_id):
@@ -216,7 +216,7 @@ class MediaProcessor:
             await self._store_file(held, download)
         except (MediaStoreError, Fatal):
             raise  # not this file's trouble alone: the task fails visibly and is restarted
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the other files go on
+        except Exception as exc:  # noqa: BLE001 - the other files go on
             await self._not_fetched(held, exc)
             return exc if isinstance(exc, SourceError) and exc.failure in SAME_FOR_ALL else None
         return None

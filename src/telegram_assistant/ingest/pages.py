@@ -137,7 +137,7 @@ async def _recounted(
 
 
 def _shown(ids: Coverage, page: Page) -> Coverage:
-    """Without those of which the account is shown nothing, whatever is there: these are not empty, but hidden."""
+    """Without those of which the account is shown nothing: these are not empty, but hidden."""
     return ids.subtract(Coverage.of_spans((1, page.hidden.up_to + 1))) if page.hidden else ids
 
 

@@ -89,7 +89,7 @@ class ChannelParser:
     async def parse(
         self, channel: Channel, source: Source, mode: Mode, *, before_page: Callable[[], Awaitable[None]]
     ) -> Parsed:
-        """Read to the end of the channel. What is saved stays saved, whatever happens to the rest."""
+        """Read to the end of the channel. What is saved stays saved, even if the rest fails."""
         told = CaughtUp()
         if self._catch_up is not None:
             told = await self._catch_up(channel, source, before_page=before_page)
