@@ -124,9 +124,13 @@ async def test_n5_a_listener_that_saves_nothing_is_told_and_goes_on(
 
     (said,) = await store.until(told, "what is not saved is told of")
     assert "no post is saved" in said
-    details = await runtime.health.details()
-    assert details["live"]["status"] == "failing"
-    assert details["live"]["accounts"]["Ann"]["restarts"] == 0, "the others' updates are still heard"
+
+    async def failing() -> Any:
+        live = (await runtime.health.details())["live"]  # on a busy machine the report before may be shown
+        return live if live["status"] == "failing" else None
+
+    live = await store.until(failing, "live updates are failing as a whole")
+    assert live["accounts"]["Ann"]["restarts"] == 0, "the others' updates are still heard"
     assert capture.sample("live_update_failures_total", account=await account_of(store)) - failures >= 2
     await store.change("DROP TRIGGER refuse ON posts")
     await store.change("DROP FUNCTION refuse")
