@@ -107,6 +107,7 @@ class Trouble(StrEnum):
     ONLY_LEFT_OUT = "there are only words to leave out: these are the newest posts without them"
     LONE_QUOTE = 'a quotation mark has no pair: the words are searched for one by one; write a phrase "like this"'
     NO_SUCH_CHANNEL = "you have no channel {value}"
+    NO_WORDS = "there is no word in it: write at least one, or a filter"
     SPELT = "searched for {value} as well; write + before a word to find it only as it is written"
 
 
@@ -214,6 +215,8 @@ def parse_query(text: str, *, now: datetime) -> Query:
         parts.note(Trouble.LONE_QUOTE)
     if parts.unwanted and not parts.clauses and not parts.only:
         parts.note(Trouble.ONLY_LEFT_OUT)
+    if text.strip() and not (parts.clauses or parts.unwanted or parts.notes or _narrowed(parts)):
+        parts.note(Trouble.NO_WORDS)
     return Query(
         clauses=tuple(parts.clauses),
         unwanted=tuple(parts.unwanted),
@@ -223,6 +226,10 @@ def parse_query(text: str, *, now: datetime) -> Query:
         before=parts.before,
         notes=tuple(parts.notes),
     )
+
+
+def _narrowed(parts: _Parts) -> bool:
+    return bool(parts.only or parts.without or parts.since or parts.before)
 
 
 def without_filters(text: str) -> str:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from telegram_assistant.domain.query import Query, parse_query
+from telegram_assistant.domain.query import Query, Trouble, parse_query
 from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.vectors import Where
@@ -83,6 +83,8 @@ class Search:
         asked = digest_of(tenant_id, text, sort)
         at = read_cursor(cursor, asked) if cursor else Cursor(asked, now)
         query = parse_query(text, now=at.as_of.astimezone(zone or UTC))
+        if any(note.trouble is Trouble.NO_WORDS for note in query.notes):
+            return Results(notes=query.notes)
         if not query.clauses:
             sort = Sort.NEWEST
         planned = await self._planner.plan(tenant_id, query, other_spellings=True)

@@ -59,3 +59,11 @@ async def test_what_is_insisted_on_is_meant_as_it_is_written(search: Search) -> 
     for query in ("+Набиулиной", "=Набиулиной", '"глава Набиулиной"'):
         results = await search.search(SYSTEM, query)
         assert (numbers(results), results.notes) == ([], ()), query
+
+
+@pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize("query", ["🔥🔥🔥", "!!!", "…", "—  ?"])
+async def test_signs_without_a_word_find_nothing_and_it_is_said(search: Search, query: str) -> None:
+    results = await search.search(SYSTEM, query)
+    assert (results.hits, results.notes) == ((), (Note(Trouble.NO_WORDS),))
+    assert (await search.search(SYSTEM, "  ")).hits, "without any query there are the newest posts"
