@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from telegram_assistant.domain.accounts import Priority, Reach
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.source import ChannelInfo, Source, SourceError
 from telegram_assistant.stores.postgres.channels import Channel
+
+T = TypeVar("T")
 
 
 class _Place(Protocol):
@@ -56,19 +59,16 @@ class Origins:
         )
 
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
-        errors: list[SourceError] = []
-        for origin in self._all:
-            try:
-                return await origin.reader(channel, priority=priority)
-            except SourceError as exc:
-                errors.append(exc)
-        raise errors[0]
+        return await self._first(lambda origin: origin.reader(channel, priority=priority))
 
     async def resolve(self, ref: ChannelRef, tenant_id: UUID) -> tuple[str, ChannelInfo]:
+        return await self._first(lambda origin: origin.resolve(ref, tenant_id))
+
+    async def _first(self, ask: Callable[[Origin], Awaitable[T]]) -> T:
         errors: list[SourceError] = []
         for origin in self._all:
             try:
-                return await origin.resolve(ref, tenant_id)
+                return await ask(origin)
             except SourceError as exc:
                 errors.append(exc)
         raise errors[0]
