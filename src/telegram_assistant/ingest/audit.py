@@ -38,6 +38,7 @@ EMPTY_SHARE = SAMPLE // 4
 TURN = 5  # requests of a full audit in a row
 HOLD = timedelta(minutes=10)  # a turn is over by then, or its process is dead
 AFTER_FAILURE = timedelta(minutes=5)
+ELSEWHERE = timedelta(seconds=10)
 IDLE_SECONDS = 2.0
 ASKED_IDLE_SECONDS = 1.0
 ANSWER_SECONDS = 600  # as long an answer is kept for the command
@@ -115,8 +116,7 @@ class Auditor:
                     next_at = self._clock()
             except (SourceError, Skip) as exc:
                 log.warning("audit_failed", channel=channel.shown, reason=str(exc))
-                flood = exc.flood_seconds if isinstance(exc, SourceError) else None
-                next_at = self._clock() + (timedelta(seconds=flood) if flood else AFTER_FAILURE)
+                next_at = self._clock() + _pause(exc)
         await self._audits.put_off(turn.channel_id, next_at)
         return True
 
@@ -183,6 +183,14 @@ class Auditor:
             "posts_waiting": waiting.posts,
             "since": waiting.since and waiting.since.isoformat(),
         }
+
+
+def _pause(exc: SourceError | Skip) -> timedelta:
+    """Accounts that change hands are settled in seconds, and what another process reads is not offered to us again."""
+    if isinstance(exc, ReadElsewhere):
+        return ELSEWHERE
+    flood = exc.flood_seconds if isinstance(exc, SourceError) else None
+    return timedelta(seconds=flood) if flood else AFTER_FAILURE
 
 
 async def _go_on() -> None:
