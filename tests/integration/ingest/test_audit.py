@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
-from telegram_assistant.domain.source import Peer, Source
+from telegram_assistant.domain.source import Peer, ReadElsewhere, Source
 from telegram_assistant.ingest.audit import Auditor, Finding
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.source.telegram_account import TelegramAccount
@@ -154,3 +154,20 @@ async def test_n25_what_is_asked_for_during_a_full_audit_is_done_after_it(desk: 
     assert again is not None
     assert again.audited_at is not None
     assert again.wanted_at is not None
+
+
+class ChangingHands(OneAccount):
+    """The account that reads the channel belongs to no process for a moment."""
+
+    async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:  # noqa: ARG002 - the same for all
+        raise ReadElsewhere(f"{channel.shown}: the accounts are just being shared out")
+
+
+async def test_n25_an_account_that_changes_hands_delays_an_audit_for_seconds(desk: Desk, database: AsyncEngine) -> None:
+    await desk.capture(range(1, 11))
+    await desk.audits.want(1001, "away", moment())
+    shared = ChangingHands(desk.source)
+    assert await Auditor(desk.channels, desk.audits, desk.saver, shared, every_seconds=3600, clock=moment).step()
+    async with database.connect() as connection:
+        next_at = (await connection.execute(text("SELECT next_at FROM channel_audits"))).scalar_one()
+    assert next_at - moment() < timedelta(minutes=1)
