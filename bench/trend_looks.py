@@ -89,7 +89,7 @@ class Memory:
     known: list[Known] = field(default_factory=list)
 
     def new(self, found: Sequence[Trend], window: Window) -> list[Trend]:
-        """Those that nobody had been told of."""
+        """Those that were not told before."""
         new = []
         for trend in found:
             event = told_before(trend, self.known, window.start)

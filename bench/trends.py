@@ -36,7 +36,8 @@ from telegram_assistant.language.lexemes import pieces
 from telegram_assistant.language.signatures import signature
 from telegram_assistant.language.taxonomy import load_taxonomy
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.trends import Mention, Trends
+from telegram_assistant.stores.postgres.trend_counts import Mention
+from telegram_assistant.stores.postgres.trends import Trends
 
 WORLDS = range(2000, 2050)  # others than those that the rules were chosen on
 HOURLY_WORLDS = range(2000, 2004)  # that are looked at every quarter of an hour, too

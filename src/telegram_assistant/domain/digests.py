@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from itertools import groupby
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,7 +24,9 @@ LONGEST_NAME = 100
 LONGEST_TOPIC = 200
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,32}){0,2}", re.ASCII)
 _SECOND = timedelta(seconds=1)
-MATCH, INTEREST, NOVELTY, REACH = 0.4, 0.2, 0.15, 0.25  # what each is worth, together 1
+MATCH, INTEREST, TOLD, REACH, NOVELTY = 0.3, 0.2, 0.35, 0.1, 0.05  # what each is worth, together 1
+MANY_TELL = 3  # channels at least, for a story to be worth the most
+FAR = 8.0  # times what the channel's posts usually get: no reach is worth more
 AGED = 0.5  # novelty of a story as old as the period
 REPEATED = 0.85  # each further story of one channel counts for so much of the one before
 
@@ -150,6 +153,7 @@ class Wish:
     schedule: Schedule = field(default_factory=Schedule)
     language: Language = Language.RU
     most: int = 10
+    ads: bool = False  # advertising and jokes, too
     ways: tuple[Way, ...] = (Way.WEB,)
     enabled: bool = True
 
@@ -196,6 +200,7 @@ def tidy(wish: Wish) -> Wish:
         schedule=wish.schedule,
         language=wish.language,
         most=wish.most,
+        ads=wish.ads,
         ways=tuple(way for way in Way if way in wish.ways),
         enabled=wish.enabled,
     )
@@ -231,6 +236,7 @@ class Told:
     channels: int  # that do
     topics: tuple[str, ...] = ()  # of the reader's, that it fits
     score: float = 0.0
+    section: str = ""  # its heading, in the language of the digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +262,7 @@ class Coverage:
     told: int = 0
     over_limit: int = 0  # stories that came after the last one that is told
     told_before: int = 0  # stories that an earlier issue told
+    ads: int = 0  # stories that are advertising or jokes
     wordless: int = 0  # stories without a sentence to cite
     capped: int = 0  # topics that more posts fit than are looked at
     gone: int = 0  # chosen channels that the tenant does not see any more
@@ -271,6 +278,13 @@ class Content:
     coverage: Coverage = Coverage()
     written_by: str = ""  # the model; empty: these are sentences of the posts themselves
     without_model: str = ""  # why the model did not write it
+
+    @property
+    def sections(self) -> list[tuple[str, list[tuple[int, Told]]]]:
+        """Headings, each with its stories and their numbers from 1; empty where there would be one heading only."""
+        numbered = enumerate(self.stories, start=1)
+        found = [(heading, list(some)) for heading, some in groupby(numbered, key=lambda one: one[1].section)]
+        return found if len(found) > 1 else [("", some) for _, some in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,9 +356,8 @@ class Candidate:
     first_at: datetime  # when it was first told
     match: float = 1.0  # 0 to 1: how well it fits the best of the topics
     labels: tuple[str, ...] = ()  # its topics and tags
-    views: int = 0
-    forwards: int = 0
-    channels: int = 1  # independent ones that tell it
+    reach: float = 1.0  # views beside those that posts of its channel usually get
+    channels: int = 1  # that tell it, and do not only forward it
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,12 +367,14 @@ class Placed:
     candidate: Candidate
     match: float
     interest: float
-    novelty: float
+    told: float
     reach: float
+    novelty: float
 
     @property
     def score(self) -> float:
-        return MATCH * self.match + INTEREST * self.interest + NOVELTY * self.novelty + REACH * self.reach
+        wanted = MATCH * self.match + INTEREST * self.interest
+        return wanted + TOLD * self.told + REACH * self.reach + NOVELTY * self.novelty
 
 
 def place(
@@ -372,30 +387,20 @@ def place(
 ) -> list[Placed]:
     """The best first, among the first `most` channels take turns; never by chance."""
     likes = {name.casefold(): weight for name, weight in (interests or {}).items()}
-    loudest = max((_noise(one) for one in candidates), default=0.0)
+    most_told = max(MANY_TELL, *(one.channels for one in candidates)) if candidates else MANY_TELL
     length = max(1.0, (until - since).total_seconds())
     placed = [
         Placed(
             one,
             match=_unit(one.match),
             interest=_unit(max((likes.get(label.casefold(), 0.0) for label in one.labels), default=0.0)),
+            told=math.log(max(1, one.channels)) / math.log(most_told),
+            reach=_unit(math.log(max(1.0, one.reach)) / math.log(FAR)),
             novelty=1 - (1 - AGED) * _unit((until - one.first_at).total_seconds() / length),
-            reach=_reach(one, loudest),
         )
         for one in candidates
     ]
     return _taking_turns(placed, most)
-
-
-def _reach(one: Candidate, loudest: float) -> float:
-    """Half for how many tell it, half for how many see it beside the others."""
-    told = 1 - 1 / max(1, one.channels)
-    return told / 2 + (_noise(one) / loudest / 2 if loudest else 0.0)
-
-
-def _noise(one: Candidate) -> float:
-    """A forward is worth a hundred views; a logarithm, because the largest channels have a thousand times more."""
-    return math.log1p(max(0, one.views) + 100 * max(0, one.forwards))
 
 
 def _taking_turns(placed: Sequence[Placed], most: int) -> list[Placed]:
@@ -405,13 +410,16 @@ def _taking_turns(placed: Sequence[Placed], most: int) -> list[Placed]:
     while rest and len(ordered) < most:
         best = max(range(len(rest)), key=lambda at: (_worth(rest[at], taken), -at))
         chosen = rest.pop(best)
-        taken[chosen.candidate.channel_id] += 1
+        if chosen.candidate.channels == 1:
+            taken[chosen.candidate.channel_id] += 1
         ordered.append(chosen)
     return ordered + rest
 
 
 def _worth(one: Placed, taken: Counter[int]) -> float:
-    return one.score * REPEATED ** taken[one.candidate.channel_id]
+    """What several channels tell belongs to none of them."""
+    repeated = taken[one.candidate.channel_id] if one.candidate.channels == 1 else 0
+    return one.score * REPEATED**repeated
 
 
 def _unit(value: float) -> float:

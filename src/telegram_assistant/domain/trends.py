@@ -24,6 +24,7 @@ LEAST_MENTIONS = 4
 LEAST_LIFT = 2.0
 LEAST_SCORE = 2.0  # chance alone makes one of these in a hundred looks
 LEAST_ALONE = 3.0  # where nothing else rises with it
+TOPIC_ALONE = 8.0  # and it is a topic: "economy" says little
 PRIOR = 1.0  # mentions that every subject is given for its past
 PRIOR_CLUMPS = 20.0  # mentions of its own from which on a subject's clumping counts more than that of its like
 PRIOR_LIKE = 100.0  # mentions of its like from which on they count more than all subjects together
@@ -40,11 +41,12 @@ class Kind(StrEnum):
     TOPIC = "topic"
     ENTITY = "entity"
     PHRASE = "phrase"
+    EVENT = "event"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:
-    """A topic by its key, an entity by its name, a phrase as it is."""
+    """A topic by its key, an entity by its name, a phrase as it is, an event by its headline."""
 
     kind: Kind
     key: str
@@ -223,10 +225,12 @@ def tail(count: int, mean: float, clumps: float) -> float:
     return min(1.0, total)
 
 
-def judge(series: Series, background: Background, *, least_score: float = LEAST_SCORE) -> Burst | None:
+def judge(
+    series: Series, background: Background, *, least_score: float = LEAST_SCORE, least_mentions: int = LEAST_MENTIONS
+) -> Burst | None:
     """Whether it is a burst; None also while there is too little past to tell."""
     count = series.counts[0]
-    if count < LEAST_MENTIONS or background.days < LEAST_DAYS or not background.totals[0]:
+    if count < least_mentions or background.days < LEAST_DAYS or not background.totals[0]:
         return None
     mean = expected(series.counts, background.totals)
     if count < LEAST_LIFT * mean:
@@ -266,20 +270,35 @@ def gather(found: Iterable[tuple[Burst, Sequence[Telling]]], *, least_alone: flo
     Chance lifts one name at a time; an event lifts several. So a name that rises alone has to rise more.
     """
     trends: list[Trend] = []
-    for burst, tellings in sorted(found, key=lambda one: (-one[0].score, one[0].subject)):
+    for burst, tellings in sorted(found, key=_order):
         posts = frozenset(telling.post_id for telling in tellings)
         same = next((place for place, trend in enumerate(trends) if _overlap(posts, trend.posts)), None)
         if same is None:
             trends.append(Trend(burst, (), tuple(in_order(tellings)), voices(tellings).channels))
         else:
             trends[same] = _joined(trends[same], burst, tellings)
-    return [trend for trend in trends if trend.main.score >= least_alone or trend.names > 1]
+    return [trend for trend in trends if _is_told_of(trend, least_alone)]
+
+
+def _is_told_of(trend: Trend, least_alone: float) -> bool:
+    if all(subject.kind is Kind.TOPIC for subject in trend.subjects):
+        return trend.main.score >= TOPIC_ALONE
+    return trend.main.score >= least_alone or trend.names > 1 or _is_event(trend.main)
+
+
+def _order(one: tuple[Burst, Sequence[Telling]]) -> tuple[bool, float, Subject]:
+    """An event is named by its headline; what rises with it only adds names."""
+    return not _is_event(one[0]), -one[0].score, one[0].subject
+
+
+def _is_event(burst: Burst) -> bool:
+    return burst.subject.kind is Kind.EVENT
 
 
 def _joined(trend: Trend, burst: Burst, tellings: Sequence[Telling]) -> Trend:
-    """A topic is wider than an event: it brings its name, and no posts."""
+    """Topics and names are wider than an event: they bring their name, and no posts."""
     told = trend.tellings
-    if burst.subject.kind is not Kind.TOPIC:
+    if burst.subject.kind is not Kind.TOPIC and not _is_event(trend.main):
         told = tuple(in_order({telling.post_id: telling for telling in (*told, *tellings)}.values()))
     return Trend(trend.main, (*trend.others, burst), told, voices(told).channels)
 

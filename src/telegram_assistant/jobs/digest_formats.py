@@ -99,7 +99,7 @@ def _read(coverage: Coverage, t: Says) -> Iterator[str]:
 
 def _left_out(content: Content, t: Says) -> Iterator[str]:
     coverage = content.coverage
-    for reason in ("over_limit", "told_before", "wordless", "capped", "gone"):
+    for reason in ("over_limit", "told_before", "ads", "wordless", "capped", "gone"):
         count = getattr(coverage, reason)
         if count:
             yield t(f"digests.left_{reason}", n=count)
@@ -171,13 +171,11 @@ def _feed_html(digest: Digest, shown: ShownIssue, t: Says) -> str:
     language, zone = digest.wish.language, zone_of(digest.wish.schedule)
     content = shown.content
     parts = [] if content.stories else [f"<p>{escape(t('digests.nothing'))}</p>"]
-    for story in content.stories:
-        for sentence in story.sentences:
-            sources = [content.cited[number] for number in sentence.sources]
-            links = ", ".join(f'<a href="{escape(one.url)}">{escape(one.channel)}</a>' for one in sources)
-            parts.append(f"<p>{escape(sentence.text or t('digests.removed'))} <small>[{links}]</small></p>")
-            notes = dict.fromkeys(correction_words(one, t, zone, language) for one in shown.corrections_of(sentence))
-            parts += [f"<p><b>{escape(words)}</b></p>" for words in notes]
+    for heading, stories in content.sections:
+        parts += [f"<h3>{escape(heading)}</h3>"] if heading else []
+        for _, story in stories:
+            parts.append(_story_html(story, content.cited, t))
+            parts += [f"<p><b>{escape(words)}</b></p>" for words in _corrections(shown, story, t, zone, language)]
     lines = map(escape, coverage_lines(content, t, zone, language))
     return "".join([*parts, f"<hr><p><small>{'<br>'.join(lines)}</small></p>"])
 
@@ -291,11 +289,13 @@ def _text(parcel: Parcel, t: Says, period: str) -> Iterator[str]:
     yield from (parcel.digest.wish.name, period, "")
     if not content.stories:
         yield t("digests.nothing")
-    for number, story in enumerate(content.stories, start=1):
-        yield f"{number}. " + " ".join(_sentence(one, t) for one in story.sentences)
-        yield from (f"   {cited.channel}: {cited.url}" for cited in _sources(story, content.cited))
-        yield from (f"   ! {words}" for words in _corrections(parcel, story, t))
-        yield ""
+    for heading, stories in content.sections:
+        yield from (heading.upper(), "") if heading else ()
+        for number, story in stories:
+            yield f"{number}. " + " ".join(_sentence(one, t) for one in story.sentences)
+            yield from (f"   {cited.channel}: {cited.url}" for cited in _sources(story, content.cited))
+            yield from (f"   ! {words}" for words in _parcel_corrections(parcel, story, t))
+            yield ""
     yield from ("-- ", *_coverage(parcel, t))
     if parcel.page:
         yield f"{t('digests.receipts')}: {parcel.page}"
@@ -307,16 +307,15 @@ def _mail_html(parcel: Parcel, t: Says, period: str) -> Iterator[str]:
     yield f"<h2>{escape(parcel.digest.wish.name)}</h2><p>{escape(period)}</p>"
     if not content.stories:
         yield f"<p>{escape(t('digests.nothing'))}</p>"
-    yield "<ol>"
-    for story in content.stories:
-        links = ", ".join(
-            f'<a href="{escape(one.url)}">{escape(one.channel)}</a>' for one in _sources(story, content.cited)
-        )
-        said = " ".join(escape(_sentence(one, t)) for one in story.sentences)
-        yield f"<li><p>{said}<br><small>{links}</small></p>"
-        yield from (f"<p><b>{escape(words)}</b></p>" for words in _corrections(parcel, story, t))
-        yield "</li>"
-    yield "</ol><hr><p><small>" + "<br>".join(map(escape, _coverage(parcel, t))) + "</small></p>"
+    for heading, stories in content.sections:
+        yield f"<h3>{escape(heading)}</h3>" if heading else ""
+        yield f"<ol start='{stories[0][0]}'>"
+        for _, story in stories:
+            yield f"<li>{_story_html(story, content.cited, t)}"
+            yield from (f"<p><b>{escape(words)}</b></p>" for words in _parcel_corrections(parcel, story, t))
+            yield "</li>"
+        yield "</ol>"
+    yield "<hr><p><small>" + "<br>".join(map(escape, _coverage(parcel, t))) + "</small></p>"
     if parcel.page:
         yield f'<p><a href="{escape(parcel.page)}">{escape(t("digests.receipts"))}</a></p>'
     yield "</body></html>"
@@ -326,13 +325,24 @@ def _sentence(sentence: Sentence, t: Says) -> str:
     return sentence.text or t("digests.removed")
 
 
+def _story_html(story: Told, cited: tuple[Cited, ...], t: Says) -> str:
+    """What it says, then its sources, each once."""
+    said = " ".join(escape(_sentence(one, t)) for one in story.sentences)
+    links = ", ".join(f'<a href="{escape(one.url)}">{escape(one.channel)}</a>' for one in _sources(story, cited))
+    return f"<p>{said}<br><small>{links}</small></p>"
+
+
 def _sources(story: Told, cited: tuple[Cited, ...]) -> list[Cited]:
     return [cited[number] for number in dict.fromkeys(one for said in story.sentences for one in said.sources)]
 
 
-def _corrections(parcel: Parcel, story: Told, t: Says) -> list[str]:
-    zone, language = zone_of(parcel.digest.wish.schedule), parcel.digest.wish.language
-    found = [one for said in story.sentences for one in parcel.shown.corrections_of(said)]
+def _parcel_corrections(parcel: Parcel, story: Told, t: Says) -> list[str]:
+    wish = parcel.digest.wish
+    return _corrections(parcel.shown, story, t, zone_of(wish.schedule), wish.language)
+
+
+def _corrections(shown: ShownIssue, story: Told, t: Says, zone: tzinfo, language: str) -> list[str]:
+    found = [one for said in story.sentences for one in shown.corrections_of(said)]
     return list(dict.fromkeys(correction_words(one, t, zone, language) for one in found))
 
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from statistics import median
 from typing import Protocol
 from uuid import UUID
 
@@ -35,8 +36,8 @@ from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.language.clean import plain, said, script_of, sentences_of, visible, words_of
 from telegram_assistant.language.documents import Candidate as Document
 from telegram_assistant.language.inflection import Inflection, Wording, fold
-from telegram_assistant.language.signatures import bands, same_story
-from telegram_assistant.language.taxonomy import Taxonomy
+from telegram_assistant.language.stories import gather
+from telegram_assistant.language.taxonomy import NOISE, Taxonomy
 from telegram_assistant.search.ask import gives_instructions, is_question, without_instructions
 from telegram_assistant.search.planning import Planner
 from telegram_assistant.search.ranking import fold_stories, in_time, score_words
@@ -158,7 +159,7 @@ class Writer:
         if by_model and self._answerer is not None:
             sentences = await self._written(tenant_id, self._answerer, story, language)
         if not sentences:
-            sentences = await asyncio.to_thread(self._cut, story)
+            sentences = await asyncio.to_thread(self._cut, story, language)
         if not sentences:
             return None
         return Told(
@@ -172,7 +173,7 @@ class Writer:
     async def _written(
         self, tenant_id: UUID, answerer: Answerer, story: Story, language: Language
     ) -> list[tuple[str, list[Facts]]]:
-        posts = {str(number): post for number, post in enumerate(_telling(story)[:MOST_SOURCES], start=1)}
+        posts = {str(number): post for number, post in enumerate(_telling(story, language)[:MOST_SOURCES], start=1)}
         passages = [
             Passage(key=key, text=without_instructions(post.text)[:LONGEST_PASSAGE]) for key, post in posts.items()
         ]
@@ -196,26 +197,36 @@ class Writer:
                 told.append((text, sources))
         return told
 
-    def _cut(self, story: Story) -> list[tuple[str, list[Facts]]]:
-        """The first sentences of the post that reached furthest, or of the next one that has any."""
-        for post in _telling(story):
+    def _cut(self, story: Story, language: Language) -> list[tuple[str, list[Facts]]]:
+        """The first sentences of the post that tells it best, or of the next one that has any; each channel once."""
+        for post in _telling(story, language):
             first = _first_sentences(post.text)
             if first:
-                others = [one for one in story.posts if one is not post]
-                return [(text, [post, *self.evidence.sources(text, others)][:MOST_SOURCES]) for text in first]
+                others = [one for one in story.posts if one.channel_id != post.channel_id]
+                return [(text, _channels_once([post, *self.evidence.sources(text, others)])) for text in first]
         return []
 
 
-def _telling(story: Story) -> list[Facts]:
-    """The lead first, then the others in the order of time."""
-    return [story.lead, *(post for post in story.posts if post is not story.lead)]
+def _telling(story: Story, language: Language) -> list[Facts]:
+    """Those in the reader's language first; of these the lead, then the others in the order of time."""
+    posts = [story.lead, *(post for post in story.posts if post is not story.lead)]
+    return sorted(posts, key=lambda post: post.language != language)
+
+
+def _channels_once(posts: Iterable[Facts]) -> list[Facts]:
+    firsts: dict[int, Facts] = {}
+    for post in posts:
+        firsts.setdefault(post.channel_id, post)
+    return list(firsts.values())[:MOST_SOURCES]
 
 
 def _first_sentences(text: str) -> list[str]:
     kept: list[str] = []
     for raw in sentences_of(plain(without_instructions(text))):
-        sentence = " ".join(raw.split())
+        sentence = " ".join(raw.split()).lstrip("—\u2013-• ")
         if len(sentence) < SHORTEST or len(words_of(sentence)) < FEWEST_WORDS or is_question(sentence):
+            continue
+        if sentence.count("(") != sentence.count(")"):  # it was cut at an abbreviation, as in "(ст. 275)"
             continue
         if kept and sum(map(len, kept)) + len(sentence) > ENOUGH:
             break
@@ -301,29 +312,35 @@ class Stories:
         channels = [one.channel_id for one in read]
         fits = await self._fitting(tenant_id, wish, channels, since, until)
         facts = await self.posts.facts(tenant_id, [one.post_id for one in fits.documents])
-        before = _Before((await self.posts.facts(tenant_id, list(told))).values(), told)
+        earlier = await self.posts.facts(tenant_id, list(told))
+        before = {*told, *(post.story_id for post in earlier.values() if post.story_id)}
         folded = fold_stories(in_time(one) for one in fits.documents if one.post_id in facts)
         stories = [[facts[one.post_id] for one in story.candidates] for story in folded]
-        new = [posts for posts in stories if not before.told(posts)]
+        new = [
+            posts for posts in stories if not any(post.story_id in before or post.post_id in before for post in posts)
+        ]
+        wanted = [posts for posts in new if wish.ads or not _is_noise(posts, wish.topics)]
+        events = {_lead(one[0]).post_id: one for one in await asyncio.to_thread(gather, wanted)}
+        usual = _usual_views(facts.values())
         placed = place(
-            [_candidate(posts, fits.matches) for posts in new],
+            [_candidate(key, stories, fits.matches, usual) for key, stories in events.items()],
             most=wish.most,
             since=since,
             until=until,
             interests=interests,
         )
-        by_key = {_lead(posts).post_id: posts for posts in new}
         coverage = Coverage(
             channels=len(channels),
             posts=await self.posts.count(tenant_id, channels, since, until),
             fitting=len(facts),
-            stories=len(stories),
+            stories=len(events) + len(stories) - len(wanted),
             told_before=len(stories) - len(new),
+            ads=len(new) - len(wanted),
             capped=fits.capped,
             gone=len(set(wish.channels) - set(channels)),
             behind=tuple(self._behind(read, until))[:MOST_BEHIND],
         )
-        return Found([_story(by_key[one.candidate.key], one, fits.matches) for one in placed], coverage)
+        return Found([_story(events[one.candidate.key], one, fits.matches) for one in placed], coverage)
 
     async def _fitting(
         self, tenant_id: UUID, wish: Wish, channels: Sequence[int], since: datetime, until: datetime
@@ -374,27 +391,6 @@ class Stories:
                 )
 
 
-class _Before:
-    """What was told already, in these very posts or in others that say the same."""
-
-    def __init__(self, facts: Iterable[Facts], told: Sequence[UUID]) -> None:
-        self._ids = set(told)
-        self._by_band: dict[bytes, list[Facts]] = defaultdict(list)
-        for post in facts:
-            for band in bands(post.signature):
-                self._by_band[band].append(post)
-
-    def told(self, posts: Sequence[Facts]) -> bool:
-        if any(post.post_id in self._ids for post in posts):
-            return True
-        return any(
-            same_story(post, known)
-            for post in posts
-            for band in bands(post.signature)
-            for known in self._by_band.get(band, ())
-        )
-
-
 def _lead(posts: Sequence[Facts]) -> Facts:
     """The one that reached furthest, of equals the first."""
     return max(
@@ -402,25 +398,43 @@ def _lead(posts: Sequence[Facts]) -> Facts:
     )
 
 
-def _candidate(posts: Sequence[Facts], matches: Mapping[UUID, Mapping[str, float]]) -> Candidate:
-    lead = _lead(posts)
+def _is_noise(posts: Sequence[Facts], wished: Sequence[str]) -> bool:
+    """Advertising and jokes, unless the reader asks for them."""
+    noise = [post for post in posts if NOISE & {*post.topics} - {*wished}]
+    return 2 * len(noise) >= len(posts)
+
+
+def _usual_views(posts: Iterable[Facts]) -> dict[int, float]:
+    """What a post of each channel gets."""
+    views: dict[int, list[int]] = defaultdict(list)
+    for post in posts:
+        views[post.channel_id].append(post.views)
+    return {channel_id: median(found) for channel_id, found in views.items()}
+
+
+def _candidate(
+    key: UUID,
+    stories: Sequence[Sequence[Facts]],
+    matches: Mapping[UUID, Mapping[str, float]],
+    usual: Mapping[int, float],
+) -> Candidate:
+    posts = [post for story in stories for post in story]
     fits = [match for post in posts for match in matches.get(post.post_id, {}).values()]
     return Candidate(
-        key=lead.post_id,
-        channel_id=lead.channel_id,
+        key=key,
+        channel_id=_lead(stories[0]).channel_id,
         first_at=min(post.posted_at for post in posts),
         match=max(fits, default=1.0),
         labels=tuple(dict.fromkeys(label for post in posts for label in post.labels)),
-        views=sum(post.views for post in posts),
-        forwards=sum(post.forwards for post in posts),
-        channels=len({post.channel_id for post in posts}),
+        reach=max(post.views / (usual[post.channel_id] or 1.0) for post in posts),
+        channels=max(1, len({post.channel_id for post in posts if not post.forwarded})),
     )
 
 
-def _story(posts: Sequence[Facts], placed: Placed, matches: Mapping[UUID, Mapping[str, float]]) -> Story:
+def _story(stories: Sequence[Sequence[Facts]], placed: Placed, matches: Mapping[UUID, Mapping[str, float]]) -> Story:
+    posts = sorted((post for story in stories for post in story), key=lambda one: (one.posted_at, one.post_id))
     topics = dict.fromkeys(topic for post in posts for topic in matches.get(post.post_id, {}))
-    in_time = sorted(posts, key=lambda one: (one.posted_at, one.post_id))
-    return Story(_lead(posts), tuple(in_time), tuple(topics), placed)
+    return Story(_lead(stories[0]), tuple(posts), tuple(topics), placed)
 
 
 def _reason(one: Standing, expected: datetime) -> str:

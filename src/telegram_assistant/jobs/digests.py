@@ -33,7 +33,8 @@ from telegram_assistant.domain.digests import (
 from telegram_assistant.domain.models import Answerer
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.jobs.digest_writing import Citing, Evidence, Found, Interests, Stories, Writer
+from telegram_assistant.jobs.digest_sections import in_sections
+from telegram_assistant.jobs.digest_writing import Citing, Evidence, Found, Interests, Stories, Story, Writer
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.language.taxonomy import load_taxonomy
@@ -285,11 +286,17 @@ class DigestMaker:
         return await self._write(tenant_id, found, wish, without_model)
 
     async def preview(
-        self, tenant_id: UUID, user_id: UUID, wish: Wish, *, digest_id: UUID | None = None
+        self,
+        tenant_id: UUID,
+        user_id: UUID,
+        wish: Wish,
+        *,
+        digest_id: UUID | None = None,
+        period: timedelta | None = None,
     ) -> tuple[datetime, datetime, Content]:
-        """What it would say if it were due now."""
+        """What it would say if it were due now. `period`: what it looks back at, if not as far as it is due."""
         until = self.clock()
-        since = until - PERIODS[wish.schedule.frequency]
+        since = until - (period or PERIODS[wish.schedule.frequency])
         content = await self.build(tenant_id, user_id, wish, since, until, digest_id=digest_id)
         return since, until, content
 
@@ -320,7 +327,7 @@ class DigestMaker:
 
     async def _write(self, tenant_id: UUID, found: Found, wish: Wish, without_model: str) -> Content:
         citing = Citing()
-        told: list[Told] = []
+        told: list[tuple[Story, Told]] = []
         wordless = 0
         for story in found.stories:
             if len(told) == wish.most:
@@ -329,10 +336,10 @@ class DigestMaker:
             if written is None:
                 wordless += 1
             else:
-                told.append(written)
+                told.append((story, written))
         over = len(found.stories) - len(told) - wordless
         return Content(
-            stories=tuple(told),
+            stories=in_sections(told, wish, self.stories.taxonomy),
             cited=citing.cited,
             coverage=replace(found.coverage, told=len(told), wordless=wordless, over_limit=over),
             written_by="" if without_model else self.writer.model,

@@ -16,7 +16,6 @@ from telegram_assistant.domain.results import Shown
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.jobs import Work
-from telegram_assistant.language.signatures import bands, same_story
 from telegram_assistant.language.taxonomy import Taxonomy
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.interests import FittingChannel, FittingPost, InterestPosts, Interests, Origin
@@ -114,19 +113,16 @@ def _best(
 ) -> list[tuple[FittingPost, float]]:
     """Each story once, and not all of one channel."""
     ranked = sorted(((post, score(Candidate(post.labels, post.posted_at), likes, now)) for post in posts), key=_rank)
-    told: dict[bytes, FittingPost] = {}
-    albums: set[UUID] = set()
+    told: set[UUID] = set()  # stories and albums
     channels: Counter[int] = Counter()
     best: list[tuple[FittingPost, float]] = []
     for post, worth in ranked:
-        again = any((other := told.get(band)) and same_story(post, other) for band in bands(post.signature))
-        if again or post.album_id in albums or channels[post.channel_id] >= PER_CHANNEL:
+        own = {one for one in (post.story_id, post.album_id) if one is not None}
+        if own & told or channels[post.channel_id] >= PER_CHANNEL:
             continue
         best.append((post, worth))
         channels[post.channel_id] += 1
-        told.update(dict.fromkeys(bands(post.signature), post))
-        if post.album_id is not None:
-            albums.add(post.album_id)
+        told |= own
         if len(best) == limit:
             break
     return best

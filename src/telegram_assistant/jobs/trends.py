@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from telegram_assistant.domain.trends import DAY, LEAST_ALONE, LEAST_SCORE, Telling, Window, confirm, gather, judge
+from telegram_assistant.domain.trends import (
+    DAY,
+    LEAST_ALONE,
+    LEAST_CHANNELS,
+    LEAST_SCORE,
+    Background,
+    Burst,
+    Kind,
+    Series,
+    Subject,
+    Telling,
+    Window,
+    confirm,
+    gather,
+    judge,
+    voices,
+)
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs import Work
+from telegram_assistant.language.clean import plain, sentences_of, words_of
 from telegram_assistant.language.signatures import bands, same_story
+from telegram_assistant.language.stories import gather as gather_stories
+from telegram_assistant.language.stories import telling_words, typical
+from telegram_assistant.language.taxonomy import NOISE
 from telegram_assistant.log import get_logger
-from telegram_assistant.stores.postgres.trends import Look, Mention, Saved, State, TrendCounts, Trends
+from telegram_assistant.stores.postgres.trend_counts import Mention, TrendCounts
+from telegram_assistant.stores.postgres.trends import Look, Saved, State, Trends
 
 EMERGING_HOURS = timedelta(hours=3)
 EMERGING_MORE = 1.0  # that scores have to be higher by: there are more looks in a day
 EMERGING_EVERY = timedelta(minutes=15)
 KEPT = timedelta(days=365)
+MOST_EVENTS = 30  # of a look, the most told ones
+EVENTS_LESS = 1.0  # that their scores may be lower by: several channels told the same, and not only of the same name
+HEADLINE = 110  # characters
+FEWEST_WORDS = 4  # of a headline that says what happened
+CUT = " …"
+_SIGNS = re.compile(r"^[^\w«\"(]+")
 
 log = get_logger(__name__)
 
@@ -73,12 +104,14 @@ async def find_trends(database: AsyncEngine, tenant_id: UUID, moment: datetime, 
         return Saved()
     counted = await counts.count(channels, window)
     background = counted.background
-    rising = [burst for series in counted.series if (burst := judge(series, background, least_score=least))]
-    if not rising:
+    events = await _events(counts, channels, window, background, least)
+    subjects = [series for series in counted.series if not _is_noise(series.subject)]
+    rising = [burst for series in subjects if (burst := judge(series, background, least_score=least))]
+    if not rising and not events:
         return Saved()
     mentions = await counts.mentions(channels, window, [burst.subject for burst in rising])
     sources = sources_of({one.post_id: one for found in mentions.values() for one in found})
-    confirmed = []
+    confirmed = events
     for burst in rising:
         told = [
             Telling(one.post_id, one.channel_id, one.posted_at, sources[one.post_id]) for one in mentions[burst.subject]
@@ -87,6 +120,58 @@ async def find_trends(database: AsyncEngine, tenant_id: UUID, moment: datetime, 
             confirmed.append((sure, told))
     found = gather(confirmed, least_alone=LEAST_ALONE + more)
     return await Trends(database).save(Look(tenant_id, window, state, background.days, background.reach), found)
+
+
+def _is_noise(subject: Subject) -> bool:
+    return subject.kind is Kind.TOPIC and subject.key in NOISE
+
+
+async def _events(
+    counts: TrendCounts, channels: Sequence[int], window: Window, background: Background, least_score: float
+) -> list[tuple[Burst, list[Telling]]]:
+    """What many channels tell of, and did not tell of like that in the days before."""
+    posts = await counts.outlined(channels, window, without=sorted(NOISE))
+    sources = sources_of({one.post_id: one for one in posts})
+    stories: dict[UUID | None, list[Mention]] = defaultdict(list)
+    for one in posts:
+        stories[one.story_id].append(one)
+    enough = math.ceil(math.sqrt(len({one.channel_id for one in posts})))  # that tell it, be it by a copy
+    heard = []
+    for event in await asyncio.to_thread(gather_stories, list(stories.values())):
+        told = [one for story in event for one in story]
+        tellings = [Telling(one.post_id, one.channel_id, one.posted_at, sources[one.post_id]) for one in told]
+        if voices(tellings).channels >= LEAST_CHANNELS and len({one.channel_id for one in told}) >= enough:
+            heard.append((told, tellings))
+    chances = replace(background, subjects=len(heard))
+    found = []
+    for told, tellings in heard[:MOST_EVENTS]:
+        series = Series(Subject(Kind.EVENT, _title(told)), await _past(counts, channels, window, told))
+        least = least_score - EVENTS_LESS
+        if burst := judge(series, chances, least_score=least, least_mentions=LEAST_CHANNELS):
+            found.append((burst, tellings))
+    return found
+
+
+async def _past(
+    counts: TrendCounts, channels: Sequence[int], window: Window, told: Sequence[Mention]
+) -> tuple[int, ...]:
+    """By the two words that the event is known by; by the first of them, where few posts have both."""
+    words = telling_words(told, 2)
+    together = await counts.together(channels, window, words)
+    return together if together[0] >= LEAST_CHANNELS else await counts.together(channels, window, words[:1])
+
+
+def _title(posts: Sequence[Mention]) -> str:
+    """The clearest headline among these: whole, no question and no shout, of a post that tells what most tell."""
+    said = [headline(one.text) for one in typical(posts)]
+    clear = [one for one in said if len(words_of(one)) >= FEWEST_WORDS and not {"?", "!"} & {*one}]
+    return next((one for one in clear if not one.endswith(CUT)), next(iter(clear), max(said, key=len)))
+
+
+def headline(text: str) -> str:
+    """The first sentence, or what fits of it."""
+    said = _SIGNS.sub("", " ".join(next(iter(sentences_of(plain(text))), "").split()))
+    return said if len(said) <= HEADLINE else said[:HEADLINE].rpartition(" ")[0] + CUT
 
 
 def sources_of(posts: Mapping[UUID, Mention]) -> dict[UUID, UUID]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from telegram_assistant.domain.digests import (
     LONGEST_TOPIC,
     MOST_CHANNELS,
     MOST_STORIES,
+    Content,
     Digest,
     Frequency,
     Issue,
@@ -65,6 +67,11 @@ class DigestActions:
         unknown = [str(one) for one in wish.channels if one not in visible]
         if unknown:
             raise Problem(422, f"channels: you have no channel {', '.join(unknown[:10])}")
+
+    async def preview(self, wish: Wish, period: timedelta | None = None) -> tuple[datetime, datetime, Content]:
+        """What a digest like this would say now; nothing is kept of it."""
+        await self.check(wish)
+        return await self.maker.preview(self.caller.tenant_id, self.caller.user_id, wish, period=period)
 
     async def add(self, wish: Wish) -> Digest:
         await self.check(wish)
@@ -128,6 +135,7 @@ class DigestIn(BaseModel):
     zone: str = Field("Europe/Moscow", max_length=64, description="IANA name of a time zone.")
     language: Language = Language.RU
     max_stories: int = Field(10, ge=1, le=MOST_STORIES)
+    ads: bool = Field(False, description="Tell advertising and jokes, too.")
     deliveries: list[Way] = Field([Way.WEB], max_length=10)
     enabled: bool = True
 
@@ -148,6 +156,7 @@ class DigestIn(BaseModel):
                     schedule=schedule,
                     language=self.language,
                     most=self.max_stories,
+                    ads=self.ads,
                     ways=tuple(self.deliveries),
                     enabled=self.enabled,
                 )

@@ -92,7 +92,7 @@ async def test_it_comes_as_text_and_html_with_its_sources(town: Town, press: Pre
     assert message["Message-ID"] == f"<{issue.id}@news.test>"
     text, html = (part.get_content() for part in message.iter_parts())
     assert "ключевую ставку до 21 процента" in text
-    assert "https://t.me/daily_news/1" in text
+    assert text.count("https://t.me/daily_news/1") == html.count("https://t.me/daily_news/1") == 1, "a source once"
     assert "Прочитано: 1 пост в 2 каналах." in text
     assert "https://news.test/issue" in text
     assert 'href="https://t.me/daily_news/1"' in html

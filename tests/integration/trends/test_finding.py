@@ -1,5 +1,7 @@
 """Trends through the database: what rises is found once, with its first source and path; what only seems to is not."""
 
+# ruff: noqa: RUF001 - the posts are Russian
+
 from __future__ import annotations
 
 from datetime import timedelta
@@ -11,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from telegram_assistant.domain.trends import DAY, Kind, Subject, Window
 from telegram_assistant.errors import Retry
 from telegram_assistant.jobs.trends import daily_trends, emerging_trends, find_trends
-from telegram_assistant.stores.postgres.trends import FoundTrend, State, TrendCounts, Trends
+from telegram_assistant.stores.postgres.trend_counts import TrendCounts
+from telegram_assistant.stores.postgres.trends import FoundTrend, State, Trends
 from tests.integration.search.archive import SYSTEM
 from tests.integration.trends.rising import CHANNELS, DAYS, NOW, Past
 
@@ -212,3 +215,34 @@ async def test_old_trends_are_forgotten(database: AsyncEngine, past: Past) -> No
     assert len(await stored(database)) == 1
     await Trends(database).forget(NOW + DAY)
     assert await stored(database) == []
+
+
+KOREA = (
+    "Президент Южной Кореи Юн Сок Ёль объявил о введении военного положения, сообщает агентство Ренхап.",
+    "Военное положение введено в Южной Корее. Об этом объявил в обращении президент страны Юн Сок Ёль.",
+    "Юн Сок Ёль ввёл военное положение: президент Южной Кореи выступил с экстренным обращением ночью.",
+    "Южная Корея: президент Юн Сок Ёль вводит военное положение, парламент заблокирован военными.",
+    "В Южной Корее военное положение, которое объявил президент Юн Сок Ёль. На улицах техника.",
+)
+FORM = "Прогноз погоды для региона {}: облачно, без осадков, ветер северный, вечером возможен туман."
+
+
+async def test_an_event_without_any_tag_is_a_trend_by_its_headline(database: AsyncEngine, past: Past) -> None:
+    for number, (channel, words) in enumerate(zip(CHANNELS, KOREA, strict=False)):
+        past.post(channel, NOW - timedelta(hours=9, minutes=-number), words=words)
+    await past.flush()
+    await find_trends(database, SYSTEM, NOW)
+    [trend] = await stored(database)
+    assert trend.main.kind is Kind.EVENT
+    assert any(words.startswith(trend.main.key) for words in KOREA), trend.main.key
+    assert (trend.channels, len(trend.posts)) == (5, 5)
+    assert trend.first is not None
+    assert trend.first.channel_id == CHANNELS[0]
+
+
+async def test_what_channels_tell_every_day_is_no_event(database: AsyncEngine, past: Past) -> None:
+    for day in range(DAYS):
+        for number, channel in enumerate(CHANNELS[:6]):
+            past.post(channel, NOW - timedelta(days=day, hours=9, minutes=number), words=FORM.format(f"номер {number}"))
+    await past.flush()
+    assert (await find_trends(database, SYSTEM, NOW)).new == ()

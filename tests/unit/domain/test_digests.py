@@ -18,6 +18,7 @@ from telegram_assistant.domain.digests import (
     MOST_CHANNELS,
     NOVELTY,
     REACH,
+    TOLD,
     Candidate,
     Change,
     Cited,
@@ -41,8 +42,7 @@ CANDIDATES = st.lists(
         first_at=st.datetimes(datetime(2026, 11, 13), datetime(2026, 11, 16), timezones=st.just(UTC)),  # noqa: DTZ001 - as hypothesis wants it
         match=st.floats(-1, 2),
         labels=st.lists(st.sampled_from(["sport", "Economy", "ставка"]), max_size=2).map(tuple),
-        views=st.integers(-5, 10**9),
-        forwards=st.integers(-5, 10**7),
+        reach=st.floats(0, 10**6),
         channels=st.integers(0, 30),
     ),
     max_size=15,
@@ -59,21 +59,21 @@ def test_places_are_never_by_chance(candidates: list[Candidate], most: int, rng:
     rng.shuffle(shuffled)
     assert place(shuffled, most=most, since=SINCE, until=UNTIL, interests=interests) == placed
     for one in placed:
-        assert all(0 <= part <= 1 for part in (one.match, one.interest, one.novelty, one.reach))
+        assert all(0 <= part <= 1 for part in (one.match, one.interest, one.told, one.reach, one.novelty))
         assert 0 <= one.score <= 1 + 1e-9
-    assert pytest.approx(1) == MATCH + INTEREST + NOVELTY + REACH
+    assert pytest.approx(1) == MATCH + INTEREST + TOLD + REACH + NOVELTY
     if placed:
         assert placed[0].score == max(one.score for one in placed)
 
 
 def story(number: int, **values: object) -> Candidate:
-    known = {"key": UUID(int=number), "channel_id": number, "first_at": UNTIL - timedelta(hours=1), "views": 1000}
+    known = {"key": UUID(int=number), "channel_id": number, "first_at": UNTIL - timedelta(hours=1)}
     return Candidate(**{**known, **values})  # type: ignore[arg-type]  # of any kind
 
 
 @pytest.mark.parametrize(
     "better",
-    [{"match": 1.0}, {"labels": ("sport",)}, {"first_at": UNTIL}, {"channels": 5}, {"views": 9000}, {"forwards": 50}],
+    [{"match": 1.0}, {"labels": ("sport",)}, {"first_at": UNTIL}, {"channels": 5}, {"reach": 3.0}],
     ids=lambda one: next(iter(one)),
 )
 def test_each_reason_moves_a_story_up(better: dict[str, object]) -> None:
@@ -84,12 +84,19 @@ def test_each_reason_moves_a_story_up(better: dict[str, object]) -> None:
 
 
 def test_one_loud_channel_does_not_fill_a_digest() -> None:
-    loud = [story(number, channel_id=1, views=100_000) for number in range(10)]
-    quiet = [story(number, channel_id=number, views=20_000) for number in range(20, 23)]
+    loud = [story(number, channel_id=1, reach=8.0) for number in range(10)]
+    quiet = [story(number, channel_id=number) for number in range(20, 23)]
     first = place(loud + quiet, most=5, since=SINCE, until=UNTIL)[:5]
     assert len({one.candidate.channel_id for one in first}) == 4
     rest = place(loud + quiet, most=1, since=SINCE, until=UNTIL)[1:]
     assert [one.score for one in rest] == sorted((one.score for one in rest), reverse=True), "only among the first"
+
+
+def test_what_many_channels_tell_comes_before_what_one_of_them_says_loudly() -> None:
+    told = [story(number, channel_id=1, channels=4) for number in range(4)]
+    loud = [story(number, channel_id=number, reach=8.0, first_at=UNTIL) for number in range(10, 20)]
+    first = place(loud + told, most=5, since=SINCE, until=UNTIL)[:4]
+    assert {one.candidate.channels for one in first} == {4}, "they belong to no channel, so none of them is repeated"
 
 
 def test_a_wish_is_tidied() -> None:

@@ -226,7 +226,7 @@ def test_a_topic_gives_its_name_to_an_event_and_not_its_posts() -> None:
 
 
 def trend(*numbers: int, subject: Subject = EVENT) -> Trend:
-    [found] = gather([(burst(subject), [telling(number, number) for number in numbers])])
+    [found] = gather([(burst(subject, 9.0), [telling(number, number) for number in numbers])])
     return found
 
 
@@ -252,6 +252,14 @@ def test_a_topic_alone_does_not_make_two_events_one() -> None:
     [found] = gather([(burst(), [telling(1, 1), telling(2, 2)]), (burst(topic, 2.0), [telling(1, 1), telling(2, 2)])])
     assert told_before(found, [known((50,), NOW, topic)], NOW - DAY) is None
     assert told_before(trend(1, 2, subject=topic), [known((50,), NOW, topic)], NOW - DAY) is not None
+
+
+def test_a_topic_alone_is_no_trend_unless_it_rises_very_much() -> None:
+    told = [telling(number, number) for number in range(1, 8)]
+    economy, finance = Subject(Kind.TOPIC, "economy"), Subject(Kind.TOPIC, "finance")
+    assert gather([(burst(economy, 5.0), told), (burst(finance, 4.0), told)]) == []
+    assert len(gather([(burst(economy, 9.0), told)])) == 1
+    assert len(gather([(burst(economy, 5.0), told), (burst(score=4.0), told)])) == 1, "a name rises with it"
 
 
 def test_a_name_that_rises_alone_has_to_rise_more() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -54,6 +54,7 @@ class DigestOut(BaseModel):
     zone: str
     language: Language
     max_stories: int
+    ads: bool
     deliveries: list[Way]
     enabled: bool
     next_at: datetime | None
@@ -77,6 +78,7 @@ class StoryOut(FromValue):
     channels: int
     topics: list[str] = Field(description="Which of your topics it fits.")
     score: float
+    section: str = Field(description="Its heading, in the language of the digest; empty in issues that have none.")
 
 
 class CorrectionOut(FromValue):
@@ -109,6 +111,7 @@ class CoverageOut(FromValue):
     told: int
     over_limit: int
     told_before: int
+    ads: int
     wordless: int
     capped: int
     gone: int
@@ -164,6 +167,17 @@ async def add_digest(room: DigestDep, wanted: DigestIn) -> DigestOut:
     """It comes at its time in its zone, also when clocks change. A time that a day does not have is the first moment
     after it; one that a day has twice is the first."""
     return _digest(room, await room.add(wanted.wish()))
+
+
+@router.post("/preview", operation_id="preview_new_digest", summary="What a digest would say now")
+async def preview_new_digest(
+    room: DigestDep,
+    wanted: DigestIn,
+    hours: Annotated[int | None, Query(ge=1, le=24 * 31, description="How far it looks back.")] = None,
+) -> ContentOut:
+    """Nothing is saved or sent. Without `hours` it looks back as far as its frequency says."""
+    since, until, content = await room.preview(wanted.wish(), timedelta(hours=hours) if hours else None)
+    return ContentOut.model_validate(_content(content, (), since, until))
 
 
 @router.get("/{digest_id}", operation_id="get_digest", summary="A digest", response_model=DigestOut)
@@ -249,6 +263,7 @@ def _digest(room: DigestActions, digest: Digest) -> DigestOut:
         zone=schedule.zone,
         language=wish.language,
         max_stories=wish.most,
+        ads=wish.ads,
         deliveries=list(wish.ways),
         enabled=wish.enabled,
         next_at=digest.next_at if wish.enabled else None,

@@ -26,7 +26,7 @@ from telegram_assistant.errors import Reject
 from telegram_assistant.stores.postgres.database import Found, Store, as_jsonb, as_value
 
 _WHEN = ("frequency", "weekday", "day", "minute", "zone")
-_WISH = ("name", "topics", "channels", *_WHEN, "language", "most", "deliveries", "enabled")
+_WISH = ("name", "topics", "channels", *_WHEN, "language", "most", "ads", "deliveries", "enabled")
 _ALL = ("id", "tenant_id", "user_id", *_WISH, "feed_version", "next_at", "trouble")
 COLUMNS = ", ".join(f"d.{name}" for name in _ALL)
 _MINE = f"SELECT {COLUMNS}, d.created_at FROM digests d WHERE d.user_id = :user"
@@ -288,8 +288,10 @@ class DigestIssues(Store):
 
 _FACTS = """
 SELECT p.id AS post_id, p.channel_id, p.message_id, p.posted_at, p.text, p.version, p.content_hash,
-  coalesce(p.views, 0) AS views, coalesce(p.forwards, 0) AS forwards, p.details->'poll'->>'question' AS question,
-  c.title AS channel, c.username, d.topics, d.tags, coalesce(d.signature, '') AS signature
+  coalesce(p.views, 0) AS views, coalesce(p.forwards, 0) AS forwards,
+  coalesce(p.details->'forward' <> 'null', false) AS forwarded, p.details->'poll'->>'question' AS question,
+  c.title AS channel, c.username, d.topics, d.tags, d.story_id,
+  coalesce(d.language, '') AS language, coalesce(d.outline, '') AS outline
 FROM posts p JOIN channels c ON c.id = p.channel_id LEFT JOIN search_documents d ON d.post_id = p.id
 WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL
 """
@@ -305,7 +307,7 @@ SELECT c.id AS channel_id, c.title AS channel, c.status, c.last_success_at, coal
     FROM unnest(c.coverage * int8multirange(int8range(asked.start, asked.stop))) AS r), 0)::bigint AS unknown
 FROM channels c, LATERAL (SELECT coalesce(c.requested_from, c.newest_id + 1) AS start,
   greatest(c.requested_from, c.newest_id + 1) AS stop) AS asked
-WHERE c.status NOT IN ('removed', 'linked') ORDER BY c.id
+WHERE c.status NOT IN ('removed', 'linked', 'paused') ORDER BY c.id
 """
 
 
@@ -323,8 +325,12 @@ class Facts:
     content_hash: str
     views: int
     forwards: int
+    forwarded: bool
+    topics: tuple[str, ...]
     labels: tuple[str, ...]  # topics and tags
-    signature: bytes
+    story_id: UUID | None
+    language: str
+    outline: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,5 +378,6 @@ def _facts(row: Found) -> Facts:
         row,
         url=post_url(row.username, row.channel_id, row.message_id),
         text="\n".join(part for part in (row.text, row.question) if part),
+        topics=row.topics or (),
         labels=[*(row.topics or ()), *(row.tags or ())],
     )

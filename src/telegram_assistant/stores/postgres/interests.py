@@ -13,6 +13,7 @@ from sqlalchemy import text
 
 from telegram_assistant.domain.interests import DECAY, LEAST_WEIGHT, MOST_COUNTED, MOST_TOPICS, Act, Interest
 from telegram_assistant.errors import Reject
+from telegram_assistant.stores.postgres.channels import WATCHED
 from telegram_assistant.stores.postgres.database import Store, as_value
 
 _COLUMNS = "topic, queries, views, chosen, last_at"
@@ -126,12 +127,12 @@ MOST_POSTS = 600
 
 _FITS = "(d.topics && CAST(:labels AS text[]) OR d.tags && CAST(:labels AS text[]))"
 _POSTS = f"""
-SELECT d.post_id, d.channel_id, d.posted_at, d.signature, d.album_id, d.topics || d.tags AS labels
+SELECT d.post_id, d.channel_id, d.posted_at, d.story_id, d.album_id, d.topics || d.tags AS labels
 FROM search_documents d JOIN channels c ON c.id = d.channel_id
-WHERE d.posted_at >= :since AND d.posted_at < :until AND NOT d.deleted AND c.status IN ('active', 'dead') AND {_FITS}
+WHERE d.posted_at >= :since AND d.posted_at < :until AND NOT d.deleted AND c.{WATCHED} AND {_FITS}
 ORDER BY d.posted_at DESC, d.post_id LIMIT :most
 """
-_CHANNELS = """
+_CHANNELS = f"""
 WITH recent AS (
     SELECT d.channel_id, d.topics || d.tags AS labels FROM search_documents d
     WHERE d.posted_at >= :since AND d.posted_at < :until AND NOT d.deleted),
@@ -143,7 +144,7 @@ WITH recent AS (
     WHERE label = ANY(CAST(:labels AS text[])) GROUP BY channel_id)
 SELECT c.id, c.title, c.username, n.posts, n.fitting, m.labels
 FROM channels c JOIN counted n ON n.channel_id = c.id JOIN named m ON m.channel_id = c.id
-WHERE c.status IN ('active', 'dead') AND n.fitting >= :least
+WHERE c.{WATCHED} AND n.fitting >= :least
 """
 _ORIGINS = f"""
 SELECT (p.details->'forward'->>'channel_id')::bigint AS id, count(*)::int AS posts,
@@ -155,9 +156,9 @@ WHERE d.posted_at >= :since AND d.posted_at < :until AND NOT d.deleted AND {_FIT
 GROUP BY 1 ORDER BY channels DESC, posts DESC, id LIMIT :most
 """
 # What a public channel shows to all in Telegram.
-_PUBLIC = """
+_PUBLIC = f"""
 SELECT id, title, username FROM channels
-WHERE id = ANY(:ids) AND tenant_id IS NULL AND username IS NOT NULL AND status IN ('active', 'dead') AND NOT is_group
+WHERE id = ANY(:ids) AND tenant_id IS NULL AND username IS NOT NULL AND {WATCHED} AND NOT is_group
 """
 
 
@@ -168,7 +169,7 @@ class FittingPost:
     post_id: UUID
     channel_id: int
     posted_at: datetime
-    signature: bytes
+    story_id: UUID | None
     album_id: UUID | None
     labels: frozenset[str]
 
@@ -206,7 +207,7 @@ class InterestPosts(Store):
         values = {"labels": list(labels), "since": since, "until": until, "most": MOST_POSTS}
         rows = await self._rows(_POSTS, values, tenant=tenant_id)
         return [
-            FittingPost(row.post_id, row.channel_id, row.posted_at, row.signature, row.album_id, frozenset(row.labels))
+            FittingPost(row.post_id, row.channel_id, row.posted_at, row.story_id, row.album_id, frozenset(row.labels))
             for row in rows
         ]
 

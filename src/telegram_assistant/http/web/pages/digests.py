@@ -63,6 +63,7 @@ class WishForm:
         language: Annotated[str, Form(max_length=20)] = "ru",
         most: Annotated[str, Form(max_length=20)] = "10",
         ways: Annotated[list[str] | None, Form(max_length=20)] = None,
+        ads: Annotated[str, Form(max_length=20)] = "",
         enabled: Annotated[str, Form(max_length=20)] = "",
     ) -> None:
         self.values: dict[str, Any] = {
@@ -77,6 +78,7 @@ class WishForm:
             "language": language,
             "most": most,
             "ways": ways or [],
+            "ads": bool(ads),
             "enabled": bool(enabled),
         }
 
@@ -111,6 +113,7 @@ def _values(wish: Wish) -> dict[str, Any]:
         "language": wish.language,
         "most": str(wish.most),
         "ways": [str(way) for way in wish.ways],
+        "ads": wish.ads,
         "enabled": wish.enabled,
     }
 
@@ -153,15 +156,13 @@ async def add(request: Request, services: ServicesDep, room: DigestDep, form: Wi
 async def preview(request: Request, room: DigestDep, form: WishFormDep) -> HTMLResponse:
     try:
         wish = form.wish()
-        await room.check(wish)
+        since, until, content = await room.preview(wish)
     except Problem as exc:
         return fragment(request, "digests_preview.html", caller=room.caller, problem=str(exc), shown=None)
-    caller = room.caller
-    since, until, content = await room.maker.preview(caller.tenant_id, caller.user_id, wish)
     return fragment(
         request,
         "digests_preview.html",
-        caller=caller,
+        caller=room.caller,
         problem="",
         period=period_words(since, until, zone_of(wish.schedule), language_of(request)),
         **_told(request, wish, ShownIssue(content=content)),

@@ -26,7 +26,8 @@ from telegram_assistant.language.taxonomy import load_taxonomy, topic_title
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.services.reading import MOST_DAYS, choose, forget, look_now, span_of, weighed_of
 from telegram_assistant.services.services import Services
-from telegram_assistant.stores.postgres.trends import FoundTrend, TrendCounts, TrendPost, Trends
+from telegram_assistant.stores.postgres.trend_counts import TrendCounts
+from telegram_assistant.stores.postgres.trends import FoundTrend, TrendPost, Trends
 
 SPANS = (1, 7, 30)  # days to choose from
 MOST = 60
@@ -63,7 +64,8 @@ class Names:
 
     def href(self, subject: Subject) -> str:
         word = subject.key.replace('"', "")
-        return search_href({Kind.TOPIC: f"topic:{word}", Kind.PHRASE: f'tag:"{word}"'}.get(subject.kind, f'"{word}"'))
+        words = {Kind.TOPIC: f"topic:{word}", Kind.PHRASE: f'tag:"{word}"', Kind.EVENT: word}
+        return search_href(words.get(subject.kind, f'"{word}"'))
 
 
 @dataclass(frozen=True, slots=True)
