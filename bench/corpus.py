@@ -10,7 +10,7 @@ import asyncio
 import gzip
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,18 +26,34 @@ from telegram_assistant.domain.post import post_id
 from telegram_assistant.language.clean import sentences_of
 from telegram_assistant.language.documents import channel_key, filter_key, month_key
 from telegram_assistant.language.lexemes import EXACT, Lexicon, pieces, quoted, readable
-from telegram_assistant.language.signatures import SIZE, band_keys
+from telegram_assistant.language.signatures import SIZE
+from telegram_assistant.language.stories import Rarity, Telling, keys_of, outline_of
 from telegram_assistant.stores.postgres.database import raw_transaction
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 CHANNELS = 500
 MONTHS = 24
+SPAN = timedelta(days=30 * MONTHS)
 FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 TAGS = ("экономика", "политика", "спорт", "наука", "погода", "кино", "футбол", "москва", "нефть", "выборы")
+DIFFERENT = 30_000  # texts: more posts than that tell them again, weeks later
 _AT_ONCE = 500
 _DOCUMENT = (
-    *("post_id", "channel_id", "posted_at", "language", "tags", "has", "length", "signature", "words", "forms"),
+    *(
+        "post_id",
+        "channel_id",
+        "posted_at",
+        "language",
+        "tags",
+        "has",
+        "length",
+        "signature",
+        "outline",
+        "story_id",
+        "words",
+        "forms",
+    ),
     "digest",
 )
 
@@ -50,7 +66,7 @@ class Questions:
     asked: list[tuple[str, int]]
 
 
-def _file(variable: str, name: str) -> Path | None:
+def data_file(variable: str, name: str) -> Path | None:
     beside = sorted(Path(__file__).parents[2].glob(f"*/data/{name}"))
     path = Path(os.environ[variable]) if variable in os.environ else next(iter(beside), None)
     return path if path is not None and path.exists() else None
@@ -65,11 +81,12 @@ class RealPost:
     message_id: int
     posted_at: datetime
     text: str
+    topic: str = ""
 
 
 def real_posts() -> list[RealPost]:
     """None without the file."""
-    path = _file("TGA_NEWS12", "news12_ru.jsonl.gz")
+    path = data_file("TGA_NEWS12", "news12_ru.jsonl.gz")
     if path is None:
         return []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -79,7 +96,9 @@ def real_posts() -> list[RealPost]:
 def _real_post(found: dict[str, Any]) -> RealPost:
     number = int(str(found["channel_id"]).removeprefix("-100"))
     moment = datetime.fromisoformat(found["date"])
-    return RealPost(number, str(found["channel"]), int(found["message_id"]), moment, str(found["text"]))
+    return RealPost(
+        number, str(found["channel"]), int(found["message_id"]), moment, str(found["text"]), str(found.get("topic", ""))
+    )
 
 
 def real_texts() -> list[str]:
@@ -87,7 +106,7 @@ def real_texts() -> list[str]:
 
 
 def questions(language: str) -> Questions | None:
-    path = _file(f"TGA_RETRIEVAL_{language.upper()}", f"retrieval_dev_{language}.json.gz")
+    path = data_file(f"TGA_RETRIEVAL_{language.upper()}", f"retrieval_dev_{language}.json.gz")
     if path is None:
         return None
     with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -97,15 +116,30 @@ def questions(language: str) -> Questions | None:
     return Questions([paragraph["text"] for paragraph in data["paragraphs"]], asked)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A made-up text: how many words it has, and what the index keeps of them."""
+
+    text: str
+    length: int
+    words: str
+    forms: str
+    outline: bytes
+
+
 class Crowd:
     """Made-up posts of real sentences: any number of them, with the words as common and as rare as they are."""
 
-    def __init__(self, texts: Sequence[str], lexicon: Lexicon, seed: int = 1) -> None:
+    def __init__(self, texts: Sequence[str], lexicon: Lexicon, seed: int = 1, span: timedelta = SPAN) -> None:
+        self._span = span  # the time in which they come
         self._rng = Random(seed)  # noqa: S311 - the same posts in every run
         self._lexicon = lexicon
         self._written = lru_cache(maxsize=None)(self._quoted)
+        self._drawn = lru_cache(maxsize=None)(self._draw)
         cut = [(one, list(pieces(readable(one)))) for text in texts for one in sentences_of(text)]
         self.sentences = [(one, words) for one, words in cut if 3 <= len(words) <= 60]
+        counts = Counter(lemma for _, words in cut for lemma in {lexicon.lemmas(word)[0] for word in words})
+        self.rarity = Rarity(len(texts), counts)
 
     async def fill(self, database: AsyncEngine, count: int) -> None:
         """Into the tables as `indexing` would fill them; the index is made at the end, which is quicker."""
@@ -134,7 +168,7 @@ class Crowd:
             await connection.execute("ANALYZE posts, search_documents, channels, subscriptions")
 
     def words(self, count: int) -> list[str]:
-        """Some that somebody may look for: of one sentence, in any order, none of the shortest."""
+        """Some that a user may look for: of one sentence, in any order, none of the shortest."""
         while True:
             found = list(dict.fromkeys(word for word in self._rng.choice(self.sentences)[1] if len(word) > 3))
             if len(found) >= count:
@@ -151,8 +185,23 @@ class Crowd:
         """They come in the order of time, give or take a day."""
         rng = self._rng
         channel_id = min(int(rng.paretovariate(0.7)), CHANNELS)
-        posted_at = FIRST_DAY + timedelta(days=30 * MONTHS * number / count + rng.random())
-        sentences = rng.choices(self.sentences, k=rng.randint(2, 6))
+        posted_at = FIRST_DAY + self._span * number / count + timedelta(days=rng.random())
+        drawn = self._drawn(number % DIFFERENT)
+        has = [kind for kind, share in (("photo", 0.5), ("link", 0.3), ("album", 0.05)) if rng.random() < share]
+        language, tag = "ru" if rng.random() < 0.9 else "en", rng.choice(TAGS)
+        own = post_id(channel_id, number + 1)
+        told = Telling(own, channel_id, posted_at, rng.randbytes(4 * SIZE), drawn.outline, own)
+        keys = [channel_key(channel_id), month_key(posted_at), filter_key("lang", language), filter_key("tag", tag)]
+        keys += [*(filter_key("has", kind) for kind in has), *keys_of(told)]
+        vectors = drawn.words, " ".join([drawn.forms, *map(quoted, keys)])
+        numbers = _bytes(told.signature), _bytes(told.outline)
+        return (
+            *(own, channel_id, posted_at, drawn.text),
+            *(language, [tag], has, drawn.length, *numbers, own, *vectors, str(number)),
+        )
+
+    def _draw(self, _number: int) -> Drawn:
+        sentences = self._rng.choices(self.sentences, k=self._rng.randint(2, 6))
         words: dict[str, list[str]] = defaultdict(list)
         forms: dict[str, list[str]] = defaultdict(list)
         for place, word in enumerate((word for _, found in sentences for word in found), start=1):
@@ -160,18 +209,19 @@ class Crowd:
             for lemma in lemmas:
                 words[lemma].append(f"{place}A")
             forms[form].append(str(place))
-        has = [kind for kind, share in (("photo", 0.5), ("link", 0.3), ("album", 0.05)) if rng.random() < share]
-        language, tag = "ru" if rng.random() < 0.9 else "en", rng.choice(TAGS)
-        signature = rng.randbytes(4 * SIZE)
-        keys = [channel_key(channel_id), month_key(posted_at), filter_key("lang", language), filter_key("tag", tag)]
-        keys += [*(filter_key("has", kind) for kind in has), *band_keys(signature)]
-        length = sum(len(found) for _, found in sentences)
-        text = " ".join(sentence for sentence, _ in sentences)
-        vectors = _vector(words), " ".join([_vector(forms), *map(quoted, keys)])
-        return (
-            *(post_id(channel_id, number + 1), channel_id, posted_at, text),
-            *(language, [tag], has, length, signature, *vectors, str(number)),
+        telling = [self._lexicon.lemmas(word)[0] for _, found in sentences for word in found if len(word) > 3]
+        return Drawn(
+            " ".join(sentence for sentence, _ in sentences),
+            sum(len(found) for _, found in sentences),
+            _vector(words),
+            _vector(forms),
+            outline_of(telling, self.rarity),
         )
+
+
+def _bytes(value: bytes) -> str:
+    """As PostgreSQL reads them."""
+    return f"\\x{value.hex()}"
 
 
 def _vector(lexemes: dict[str, list[str]]) -> str:
@@ -187,8 +237,8 @@ async def _store(connection: Connection, rows: Sequence[tuple[Any, ...]], start:
 
 async def _lines(rows: Sequence[tuple[Any, ...]]) -> AsyncIterator[bytes]:
     """As COPY reads them."""
-    for post, channel, moment, _, language, tags, has, length, signature, *rest in rows:
+    for post, channel, moment, _, language, tags, has, length, *rest in rows:
         arrays = ["{" + ",".join(values) + "}" for values in (tags, has)]
-        values = [post, channel, moment.isoformat(), language, *arrays, length, f"\\x{signature.hex()}", *rest]
+        values = [post, channel, moment.isoformat(), language, *arrays, length, *rest]
         line = "\t".join(str(value).replace("\\", "\\\\") for value in values)
         yield f"{line}\n".encode()

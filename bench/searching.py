@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import UUID
@@ -18,7 +18,7 @@ from uuid import UUID
 import numpy as np
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bench.corpus import CHANNELS, FIRST_DAY, MONTHS, TAGS, Crowd, real_texts
+from bench.corpus import CHANNELS, FIRST_DAY, SPAN, TAGS, Crowd, real_texts
 from bench.engines import started_engines
 from bench.figure import RESULTS, Figure
 from telegram_assistant.domain.access import SYSTEM_TENANT
@@ -27,6 +27,7 @@ from telegram_assistant.index.edge_shard import EdgeShard
 from telegram_assistant.index.edge_tenant import Generations
 from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.vectors import Model, Point, Where
+from telegram_assistant.language.documents import Source, make_document, parts_of
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon, all_of, pieces
 from telegram_assistant.language.plan import keys_of, make_plan
@@ -34,7 +35,7 @@ from telegram_assistant.search.planning import but_not
 from telegram_assistant.search.ranking import rank
 from telegram_assistant.search.service import WINDOW
 from telegram_assistant.stores.postgres.database import raw_transaction
-from telegram_assistant.stores.postgres.search import SearchDocuments
+from telegram_assistant.stores.postgres.search import SearchDocuments, with_stories
 from telegram_assistant.wiring.models import open_search
 from telegram_assistant.wiring.runtime import utc_now
 
@@ -44,6 +45,10 @@ SIZE, CLUSTERS, SPREAD = 768, 400, 0.6
 OWNER = UUID(int=1)
 SYSTEM = UUID(SYSTEM_TENANT)
 PROMISED = 50.0  # milliseconds
+STORY = 1.0  # millisecond of CPU
+MILLION = 1_000_000
+DENSE = 20_000  # posts among which stories are measured: two weeks of a million
+PLACED, BATCH = 2_000, 20  # posts that are given their stories, at once
 FILTERS = ("has:photo", "has:photo lang:ru", f"tag:{TAGS[0]}", "after:2025-06-01", "channel:@channel_2", "-has:album")
 # What one would write by hand: all words, the first filter, the best ten by PostgreSQL's own rank.
 PLAIN = """
@@ -90,7 +95,7 @@ async def text_speed(posts: int) -> tuple[list[Figure], list[str]]:
         + "; ".join(
             f"{title} {watches[name].share(0.5):.1f}, {watches[name].share(0.95):.1f}" for name, title in names.items()
         )
-        + "."
+        + ".",
     ]
     ours, whole, bare = (watches[name].share(0.95) for name in names)
     return [
@@ -99,11 +104,45 @@ async def text_speed(posts: int) -> tuple[list[Figure], list[str]]:
     ], lines
 
 
+async def story_cost(posts: int) -> tuple[list[Figure], list[str]]:
+    """CPU of giving a post its story, in batches as indexing has them.
+
+    It is compared with posts of the days beside it. So the posts come as close upon each other as MILLION of them do.
+    """
+    texts, lexicon = real_texts(), Lexicon(Inflection())
+    if not texts:
+        return [], ["There was no file of real posts (TGA_NEWS12): the cost of stories was not measured."]
+    span, used = SPAN * min(posts, MILLION) / MILLION, 0.0
+    async with started_engines() as engines:
+        await Crowd(texts, lexicon, span=span).fill(engines.database, posts)
+        await SearchDocuments(engines.database).count_terms()
+        rarity = await SearchDocuments(engines.database).rarity()
+        moments = [FIRST_DAY + span * at / PLACED for at in range(PLACED)]
+        made = [_telling(at, text, moment) for at, (text, moment) in enumerate(zip(texts, moments, strict=False))]
+        documents = [make_document(source, lexicon, rarity) for source in made]
+        for start in range(0, len(documents), BATCH):
+            ours, theirs = time.process_time(), engines.postgres_cpu()
+            async with raw_transaction(engines.database) as connection:
+                await with_stories(connection, documents[start : start + BATCH])
+            used += time.process_time() - ours + engines.postgres_cpu() - theirs
+    story = 1000 * used / len(documents)
+    line = (
+        f"Giving a post its story among posts as dense as {MILLION:,} of two years ({posts:,} in {span.days} days) took"
+        f" {story:.2f} ms of CPU, ours and PostgreSQL's (at most {STORY:.0f})."
+    )
+    return [Figure("search_story_cpu", story, "CPU-ms a post, of at most", STORY)], [line]
+
+
+def _telling(number: int, text: str, moment: datetime) -> Source:
+    own = UUID(int=number + 1)
+    return Source(post_id=own, channel_id=1, posted_at=moment, text=text, parts=parts_of([("A", text)]))
+
+
 async def _text_watches(database: AsyncEngine, crowd: Crowd, lexicon: Lexicon) -> dict[str, Watch]:
     documents = SearchDocuments(database)
     search = open_search(database, clock=utc_now, lexicon=lexicon)
     watches = {name: Watch() for name in ("ranked", "whole", "plain")}
-    now = FIRST_DAY + timedelta(days=30 * MONTHS)
+    now = FIRST_DAY + SPAN
     for number in range(WARM + QUERIES):
         words, narrowed = crowd.words(3), FILTERS[number % len(FILTERS)]
         text = f"{' '.join(words)} {narrowed}"
@@ -141,7 +180,7 @@ async def vector_speed(count: int) -> tuple[list[Figure], list[str]]:
         return found
 
     asked = some(WARM + QUERIES)
-    where = but_not(Where(), ())  # as for whoever sees all channels
+    where = but_not(Where(), ())  # as for a user who sees all channels
     ours, bare = Watch(), Watch()
     with TemporaryDirectory(prefix="tga-bench-") as folder:
         index = EdgeVectors(Path(folder) / "vectors")
@@ -182,12 +221,13 @@ def _point(number: int, vector: list[float]) -> Point:
 
 
 async def _run() -> list[Figure]:
-    figures, lines = await text_speed(int(os.environ.get("TGA_BENCH_POSTS", "20000")))
-    more, others = await vector_speed(int(os.environ.get("TGA_BENCH_VECTORS", "20000")))
-    text = "\n".join(("# Search: how fast it is", "", *lines, "", *others, ""))
+    posts = int(os.environ.get("TGA_BENCH_POSTS", "20000"))
+    parts = [await text_speed(posts), await story_cost(min(posts, DENSE))]
+    parts.append(await vector_speed(int(os.environ.get("TGA_BENCH_VECTORS", "20000"))))
+    text = "\n\n".join(("# Search: how fast it is", *(line for _, lines in parts for line in lines))) + "\n"
     (RESULTS / "searching.md").write_text(text, encoding="utf-8")
     print(text)
-    return [*figures, *more]
+    return [figure for figures, _ in parts for figure in figures]
 
 
 def run() -> list[Figure]:

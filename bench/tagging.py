@@ -13,6 +13,7 @@ import json
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +25,7 @@ from typing import Any, TypeVar
 from bench.figure import RESULTS, Figure
 from telegram_assistant.ai.local.provider import LocalEmbedder, LocalTagger, ModelProcess
 from telegram_assistant.domain.models import Tagged
-from telegram_assistant.language.taxonomy import load_taxonomy
+from telegram_assistant.language.taxonomy import ADS, load_taxonomy
 
 Answer = TypeVar("Answer")
 POSTS = 2_000
@@ -42,6 +43,16 @@ AGREES = {
     "moscow": {"city", "incidents", "crime", "culture", "society"},
     "personal": {"incidents", "crime", "society", "celebrities", "health", "culture", "religion"},
 }  # "other" and "stuff" say nothing of the topic
+# Categories that people gave to the texts of TGA_CATEGORIES, by our topics. "Other" and "not news" are none of ours.
+CATEGORIES = {
+    "society": {"society", "politics", "diplomacy", "conflict", "incidents", "crime", "city", "religion", "education"}
+    | {"health", "weather", "history", "nature"},
+    "economy": {"economy", "finance", "business", "energy", "realty", "work", "crypto", "food", "auto"},
+    "sports": {"sport"},
+    "entertainment": {"culture", "celebrities", "humor", "travel", "gaming"},
+    "technology": {"technology", "programming", "ai", "gaming", "auto"},
+    "science": {"science", "space", "history", "nature", "health"},
+}
 
 
 def real_posts() -> list[dict[str, str]]:
@@ -54,6 +65,46 @@ def real_posts() -> list[dict[str, str]]:
         posts = [json.loads(line) for line in lines]
     long = [post for post in posts if len(post["text"]) >= SHORTEST]
     return Random(7).sample(long, min(POSTS, len(long)))  # noqa: S311 - the same posts in every run
+
+
+def categories() -> list[dict[str, str]]:
+    """Texts with a category of ours; none without the file TGA_CATEGORIES (JSON lines, gzip: title, text, category)."""
+    path = Path(os.environ.get("TGA_CATEGORIES", ""))
+    if not path.is_file():
+        return []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [one for one in map(json.loads, lines) if one["category"] in CATEGORIES]
+
+
+async def _first_topics(texts: Sequence[dict[str, str]]) -> list[str]:
+    """The first topic of each, empty for none."""
+    process = ModelProcess()
+    tagger = LocalTagger(process, load_taxonomy())
+    try:
+        tagged = [await tagger.tag(f"{one['title']}\n{one['text']}") for one in texts]
+    finally:
+        await process.close()
+    return [found.topics[0] if found.topics else "" for found in tagged]
+
+
+def _by_people(texts: Sequence[dict[str, str]]) -> tuple[list[Figure], list[str]]:
+    """Whether the first topic fits the category. The second half is reported, the first was tuned on."""
+    if not texts:
+        return [], []
+    first = asyncio.run(_first_topics(texts))
+    fits = [topic in CATEGORIES[one["category"]] for topic, one in zip(first, texts, strict=True)]
+    lines = [
+        "",
+        "| category given by people | texts | first topic fits | other topics that were found |",
+        "|---|---|---|---|",
+    ]
+    for category in CATEGORIES:
+        own = [(topic, fit) for topic, fit, one in zip(first, fits, texts, strict=True) if one["category"] == category]
+        others = Counter(topic or "none" for topic, fit in own if not fit).most_common(5)
+        found = ", ".join(f"{topic} {count}" for topic, count in others)
+        lines.append(f"| {category} | {len(own)} | {sum(fit for _, fit in own)} | {found} |")
+    lines.append(f"\nTuned on: {sum(fits[::2])} of {len(fits[::2])}; reported: {sum(fits[1::2])} of {len(fits[1::2])}.")
+    return [Figure("tagging_topic_fits_category", sum(fits[1::2]), "texts", len(fits[1::2]))], lines
 
 
 class Judge:
@@ -168,6 +219,10 @@ def run() -> list[Figure]:
         for post, found in zip(posts, tagged, strict=True)
         if post["topic"] in AGREES
     ]
+    figures, by_people = _by_people(categories())
+    called_ads = [
+        post["topic"] == "advertisement" for post, one in zip(posts, tagged, strict=True) if ADS in one.topics
+    ]
     _write(
         [
             f"{len(posts)} posts, {len(tags)} tags; tags that the judge does not find: {absent[:20] or 'none'}.",
@@ -175,11 +230,15 @@ def run() -> list[Figure]:
             f"Language found: {sum(found.language == 'ru' for found in tagged)} Russian.",
             "",
             *_topic_table(posts, tagged),
+            "",
+            f"Called advertising: {len(called_ads)} posts, of which the file calls {sum(called_ads)} so.",
+            *by_people,
         ]
     )
     first = sum(bool(found) and found[0] in wanted for found, wanted in labelled) / len(labelled)
     some = sum(bool(set(found) & wanted) for found, wanted in labelled) / len(labelled)
     return [
+        *figures,
         Figure("tagging_tags_in_the_text", 1 - len(absent) / len(tags), "share of tags", 1.0),
         Figure(
             "tagging_posts_with_3_to_5_tags", sum(count >= 3 for count in counts) / len(posts), "share of posts", 1.0

@@ -23,6 +23,7 @@ from telegram_assistant.domain.models import (
 )
 from telegram_assistant.language.clean import one_line, plain, said, script_of, sentences_of, visible, words_of
 from telegram_assistant.language.inflection import Inflection, Wording, fold
+from telegram_assistant.language.spelling import sound
 from telegram_assistant.language.stopwords import StopWords
 from telegram_assistant.language.taxonomy import Taxonomy
 
@@ -35,6 +36,7 @@ _LONGEST_DESCRIPTION = 1_000
 _LONGEST_LABEL = 60
 _LONGEST_OCR = 4_000
 _GROUNDED = 0.6  # share of an answer's words that must stand in its sources or in the question
+_HEARD = 3  # sounds in which forms of a name agree, in any alphabet
 _COLOR = re.compile("#[0-9a-f]{6}")
 _NUMBER = re.compile(r"\d+")
 _LANGUAGE = re.compile("[a-z]{2}")
@@ -95,6 +97,8 @@ class Checks:
             text, named = said(sentence.text, _LONGEST_SENTENCE), [texts[key] for key in sources]
             if not text or not sources or not _numbered(text, question, named):
                 continue
+            if not self._named(text, question, named):
+                continue
             if self._grounded(text, question, named):
                 kept.append((Sentence(text=text, sources=sources), []))
             elif _may_translate(text, question, named):
@@ -119,6 +123,26 @@ class Checks:
             return True
         return self._stop.is_generic(self._inflection.lemma(word))
 
+    def _named(self, text: str, question: str, sources: Sequence[str]) -> bool:
+        """Its names stand in the sources or in the question, in whichever alphabet: one that does not was made up.
+
+        And the question's own names stand in the sources: what is told of others is no answer. In a translation only
+        names that sound alike can be told, so there one of them is enough.
+        """
+        told, heard = _names(text, self._inflection), _names(question, self._inflection)
+        known, asked = self._known(" ".join((*sources, question))), self._known(" ".join(sources))
+        need = any if _may_translate(text, question, sources) else all
+        return all(
+            not names or need(not self._known(name).isdisjoint(words) for name in names)
+            for names, words in ((told, known), (heard, asked))
+        )
+
+    def _known(self, text: str) -> set[str]:
+        """By which its words are known again: dictionary forms, and what long ones sound like."""
+        words = words_of(text)
+        heard = {f"~{found[:_HEARD]}" for word in words if len(found := sound(fold(word))) >= _HEARD}
+        return heard.union(*(self._inflection.keys(word) for word in words))
+
     def _grounded(self, text: str, question: str, sources: Sequence[str]) -> bool:
         """Most of its words stand in the sources, and so in each writing that it uses: none slips in beside others."""
         known = {key for word in _terms(" ".join((*sources, question))) for key in self._inflection.keys(word)}
@@ -127,6 +151,12 @@ class Checks:
             if _tells(word):
                 writings.setdefault(script_of(word), []).append(bool(self._inflection.keys(word) & known))
         return bool(writings) and all(sum(there) >= _GROUNDED * len(there) for there in writings.values())
+
+
+def _names(text: str, inflection: Inflection) -> list[str]:
+    """Words written as names, but not the first of a sentence and no words of two letters."""
+    words = [word for one in sentences_of(text) for word in words_of(one)[1:]]
+    return [word for word in words if len(word) > 2 and word[0].isupper() and not inflection.is_function_word(word)]
 
 
 def _terms(text: str) -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -68,10 +69,22 @@ def search(
     _remark(results.notes, results.without_meaning)
     for number, hit in enumerate(results.hits, start=1):
         console.print(_shown(number, hit), soft_wrap=True)
+    console.print(_count(results))
+    for offer in results.offers:
+        tried = f"without {offer.without}" if offer.without else "spelt otherwise"
+        console.print(Text(f"{tried}, {offer.found} found: tga search {shlex.quote(offer.query)}"), soft_wrap=True)
     if not results.hits:
-        console.print("nothing was found")
+        console.print(Text("Save the search on the page or with the API to be told when a post fits.", style="dim"))
     elif results.cursor:
         console.print(Text(f"more: --cursor {results.cursor}", style="dim"), soft_wrap=True)
+
+
+def _count(results: Results) -> str:
+    if not results.hits:
+        return "nothing was found"
+    near = f"{results.near} near in meaning" if results.near else ""
+    found = f"{'at least ' if results.at_least else ''}{results.found} found" if results.found or not near else ""
+    return ", ".join(filter(None, (found, near)))
 
 
 def ask(
@@ -168,10 +181,13 @@ def _plain_results(results: Results) -> dict[str, Any]:
     return {
         "hits": [_plain_hit(hit) for hit in results.hits],
         "found": results.found,
+        "near": results.near,
+        "at_least": results.at_least,
         "facets": facets,
         "cursor": results.cursor,
         "notes": [str(note) for note in results.notes],
         "without_meaning": results.without_meaning,
+        "offers": [{"query": one.query, "found": one.found, "without": one.without} for one in results.offers],
     }
 
 

@@ -1,7 +1,8 @@
 """The query language of search: any text is a query, and what it does not understand it says.
 
 Words are looked for in every inflection, `=form` and `="two forms"` as written, `"a phrase"` side by side; `-` leaves
-out, `+` insists, `OR` stands between alternatives; `channel: tag: topic: lang: has: is: before: after:` narrow.
+out, `+` insists, `OR` stands between alternatives; `#hashtag` is one; emoji are looked for where there is no word;
+`channel: tag: topic: lang: has: is: before: after:` narrow.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+from telegram_assistant.domain.signs import emoji_in, hashtags_in, is_sign, without_hashtags
 
 LONGEST = 1_000  # characters
 MOST_CLAUSES = 24
@@ -93,6 +96,7 @@ class Mark(StrEnum):
     EDITED = "edited"
     DELETED = "deleted"
     FORWARDED = "forwarded"
+    AD = "ad"
 
 
 class Trouble(StrEnum):
@@ -101,7 +105,7 @@ class Trouble(StrEnum):
     CUT = "only the first {value} characters are searched for"
     TOO_MANY = "only the first {value} words are searched for"
     UNKNOWN_HAS = "has:{value} is not known; there are photo, video, link, album, document, audio, voice, animation"
-    UNKNOWN_MARK = "is:{value} is not known; there are is:edited, is:deleted and is:forwarded"
+    UNKNOWN_MARK = "is:{value} is not known; there are is:edited, is:deleted, is:forwarded and is:ad"
     NO_DATE = "{value} is no date; write 2024-07-15, 2024-07, today, yesterday, 12h, 7d or 3w"
     NO_LANGUAGE = "lang:{value} is no language; write two letters, as in lang:ru"
     ONLY_LEFT_OUT = "there are only words to leave out: these are the newest posts without them"
@@ -125,18 +129,21 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word, or several side by side; `exact`: in these very forms."""
+    """A word, or several side by side; `exact`: in these very forms; `foreign`: a translation of what was asked for."""
 
     words: tuple[str, ...]
     exact: bool = False
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One of these terms; a required one must be there, the others only count."""
+    """One of these terms; a required one must be there, the others only count. `others`: the same by other names."""
 
     options: tuple[Term, ...]
     required: bool = False
+    others: tuple[Term, ...] = ()
+    quoted: bool = False  # a word that need not be there, but is meant as it is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +179,13 @@ class Query:
 
     @property
     def words(self) -> str:
-        """What it says, without the operators: to be understood by meaning."""
-        return " ".join(word for clause in self.clauses for term in clause.options for word in term.words)
+        """What it says, without operators, signs and translations: to be understood by meaning."""
+        terms = [term for clause in self.clauses for term in clause.options if not term.foreign]
+        return " ".join(word for term in terms for word in term.words if not is_sign(word))
+
+    @property
+    def translated(self) -> bool:
+        return any(term.foreign for clause in self.clauses for term in clause.options)
 
     @property
     def wants_deleted(self) -> bool:
@@ -193,6 +205,7 @@ class _Parts:
     before: datetime | None = None
     notes: list[Note] = field(default_factory=list)
     joined: bool = False  # the last thing read was OR
+    wordless: bool = False  # emoji are all that it says
 
     def note(self, trouble: Trouble, value: object = "") -> str:
         """Nothing comes back, for what is told of here is not searched for."""
@@ -209,6 +222,8 @@ def parse_query(text: str, *, now: datetime) -> Query:
         parts.note(Trouble.CUT, LONGEST)
     readable = _SEPARATORS.sub(" ", text[:LONGEST]).translate(_QUOTES)
     tokens = list(_TOKEN.finditer(readable))
+    said = [token[0] for token in tokens if token[0] not in _OR | _AND and _filter_of(token) is None]
+    parts.wordless = not _WORD.search(" ".join(said))
     for token in tokens:
         _read(token, parts)
     if readable.count('"') % 2 and any(_has_lone_quote(token["plain"] or "") for token in tokens):
@@ -266,17 +281,28 @@ def _read(token: re.Match[str], parts: _Parts) -> None:
         return
     if token[0] in _AND:
         return
-    name = _NAMES.get((token["name"] or "").casefold())
+    name = _filter_of(token)
     value = token["quoted"] if token["quoted"] is not None else token["plain"]
     if name is not None:
         _read_filter(name, value.strip('"'), token["sign"], parts)
         parts.joined = False
         return
+    signs = emoji_in(value) if parts.wordless or token["sign"] else []
+    if token["quoted"] is None:
+        signs += hashtags_in(value)
+        value = without_hashtags(value)
     # A name that is none of ours belongs to the words, as in 12:30 or https://example.org.
     words = tuple(found[0] for found in words_in(f"{token['name'] or ''} {value}"))
+    terms = [Term((sign,), exact=True) for sign in signs]
     if words:
-        _add_term(Term(words, exact=token["exact"] is not None), token, parts)
+        terms.append(Term(words, exact=token["exact"] is not None))
+    for term in terms:
+        _add_term(term, token, parts)
         parts.joined = False
+
+
+def _filter_of(token: re.Match[str]) -> str | None:
+    return _NAMES.get((token["name"] or "").casefold())
 
 
 def _has_lone_quote(plain: str) -> bool:
@@ -293,7 +319,7 @@ def _add_term(term: Term, token: re.Match[str], parts: _Parts) -> None:
         parts.clauses.append(Clause((*last.options, term)[:MOST_CLAUSES], required=True))
     else:
         insists = token["sign"] == "+" or term.exact or (token["quoted"] is not None and len(term.words) > 1)
-        parts.clauses.append(Clause((term,), required=insists))
+        parts.clauses.append(Clause((term,), insists, quoted=token["quoted"] is not None and not insists))
 
 
 def _read_filter(name: str, value: str, sign: str | None, parts: _Parts) -> None:
@@ -384,17 +410,22 @@ def without_filter(text: str, written: str) -> str:
     return " ".join(kept.split())
 
 
-def _same_filter(token: re.Match[str]) -> tuple[str, str, str]:
+def _same_filter(token: re.Match[str]) -> tuple[bool, str, str]:
     value = token["quoted"] if token["quoted"] is not None else token["plain"]
-    return token["sign"] or "", _NAMES[token["name"].casefold()], _tidy(value.strip('"')).casefold()
+    return token["sign"] in _MINUS, _NAMES[token["name"].casefold()], _tidy(value.strip('"')).casefold()
 
 
 def has_filter(text: str, field: str, value: str) -> bool:
     folded = _tidy(value).casefold()
     return any(
-        name == field and _tidy(found).casefold() == folded and not token.startswith("-")
+        name == field and _tidy(found).casefold() == folded and token[:1] not in _MINUS
         for token, name, found in filters_in(text)
     )
+
+
+def is_writable(value: str) -> bool:
+    """Whether a filter can have it."""
+    return _tidy(value) == value
 
 
 def _tidy(value: str) -> str:

@@ -104,8 +104,30 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """Stories that have the words (`found`), and others that are only near in meaning."""
+
+    found: int = 0
+    near: int = 0
+    at_least: bool = False  # there were more than are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Another query that finds something, where this one found nothing."""
+
+    query: str
+    counted: Counted
+    without: str = ""  # the filters that were taken away; empty: it is spelt otherwise
+
+    @property
+    def found(self) -> int:
+        return self.counted.found
+
+
+@dataclass(frozen=True, slots=True)
 class Facet:
-    """A value that narrows a search, and in how many of the found posts it stands."""
+    """A value that narrows a search, and how many of the found stories are left then."""
 
     value: str
     posts: int
@@ -126,15 +148,25 @@ class Facets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """One page. `found` counts stories as far as they were looked at; `cursor` leads to the next page.
-
-    Stories that have none of the words, while others have them, come last and are not counted.
-    """
+    """One page; `cursor` leads to the next. What is counted, and its facets, are stories that have the words."""
 
     hits: tuple[Hit, ...] = ()
-    found: int = 0
+    counted: Counted = Counted()
     related_from: int | None = None  # the first of them among the hits, if they begin on this page
     facets: Facets = Facets()
     cursor: str | None = None
     notes: tuple[Note, ...] = ()
     without_meaning: str = ""  # why the search went by words alone; empty: it did not have to
+    offers: tuple[Offer, ...] = ()  # what to try, where there are no hits
+
+    @property
+    def found(self) -> int:
+        return self.counted.found
+
+    @property
+    def near(self) -> int:
+        return self.counted.near
+
+    @property
+    def at_least(self) -> bool:
+        return self.counted.at_least

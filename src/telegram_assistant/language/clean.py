@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
+from html import unescape
 
 from telegram_assistant.domain.text import clean_text
 
@@ -33,6 +34,14 @@ _URI = re.compile(
     r"|(?<![\w@.])(?:[\w-]+\.)+(?!js\b)[a-z]{2,24}(?::\d+)?(?:[/?#]\S*|\b)",
     re.IGNORECASE,
 )
+# What is left of a web page where a post was copied from one. Other words in angle brackets are the post's own.
+_ELEMENTS = (
+    "a|b|i|u|s|p|br|hr|em|strong|img|div|span|font|h[1-6]|ul|ol|li|table|tr|td|th|tbody|pre|code|blockquote|iframe"
+)
+_HTML = re.compile(
+    rf"</?(?:{_ELEMENTS})(?:\s[^<>\n]{{0,500}})?/?>|<(?:img|a|div|span)\s[^<>\n]{{0,500}}", re.IGNORECASE
+)
+_ENTITY = re.compile(r"&(?:[a-z]{2,8}|#\d{2,6});")
 _USERNAME = re.compile(r"(?<!\w)@\w+")
 _MARKS = re.compile(r"[*_`~|#>]+")
 # The line under every post of a channel: it speaks of the channel, not of the post.
@@ -62,7 +71,7 @@ def plain(text: str, limit: int = LONGEST_TEXT) -> str:
 
     Where an address was, GAP stands: the words around it are no neighbours.
     """
-    seen = _LINK.sub(r"\1", visible(text, limit))
+    seen = _ENTITY.sub(lambda found: unescape(found[0]), _HTML.sub(" ", _LINK.sub(r"\1", visible(text, limit))))
     kept = _without_signature([line for line in seen.split("\n") if line.strip()])
     words = _USERNAME.sub(GAP, _ADDRESS.sub(GAP, "\n".join(kept)))
     return "".join(_spoken(char) for char in _MARKS.sub(" ", words)).strip()

@@ -14,9 +14,11 @@ import msgspec
 from telegram_assistant.domain.query import Mark
 from telegram_assistant.language.clean import plain
 from telegram_assistant.language.lexemes import Lexicon, Part, pieces, vector_text
-from telegram_assistant.language.signatures import band_keys, signature
+from telegram_assistant.language.signatures import signature
+from telegram_assistant.language.stories import EVEN, Rarity, Telling, keys_of, outline_of
 
-VERSION = 1  # grows with every change of what documents are made of: then all are made anew when they are told of
+VERSION = 3  # grows with every change of what documents are made of: then all are made anew when they are told of
+_HEX = "\\x"
 WORDS_ONLY = 0  # instead of a version: models have not yet said what they know of the post
 
 
@@ -38,7 +40,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """Equal for what makes an equal document: the costly work is done once."""
-        return sha256(msgspec.json.encode((VERSION, self))).hexdigest()
+        return self.digest_by(VERSION)
+
+    def digest_by(self, version: int) -> str:
+        """As code of that version reckons it."""
+        return sha256(msgspec.json.encode((version, self))).hexdigest()
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +62,16 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool
     length: int
     signature: str  # as PostgreSQL writes bytes
+    outline: str  # the same
     words: str
     forms: str
     digest: str
     version: int
+    story_id: UUID | None = None  # once it is placed
+
+    def telling(self) -> Telling:
+        numbers, outline = (bytes.fromhex(written.removeprefix(_HEX)) for written in (self.signature, self.outline))
+        return Telling(self.post_id, self.channel_id, self.posted_at, numbers, outline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class Candidate:
     posted_at: datetime
     album_id: UUID | None
     length: int
-    signature: bytes
+    story_id: UUID | None  # None: it says too little to be told from others
     ranks: Sequence[float]
     language: str = ""
 
@@ -87,12 +99,14 @@ class Changed:
     whole: bool  # not only the words so far
 
 
-def make_document(source: Source, lexicon: Lexicon, *, whole: bool = True) -> Document:
+def make_document(source: Source, lexicon: Lexicon, rarity: Rarity = EVEN, *, whole: bool = True) -> Document:
     """Takes a millisecond or so; words that were not met before take longer."""
     lexemes = lexicon.lexemes(source.parts)
-    numbers = signature(list(pieces(plain(source.text))))
+    text = plain(source.text)
+    numbers, outline = signature(list(pieces(text))), outline_of(lexicon.telling(text), rarity)
+    telling = Telling(source.post_id, source.channel_id, source.posted_at, numbers, outline)
     keys: dict[str, list[str]] = defaultdict(list)
-    for key in (*filter_keys(source), *band_keys(numbers)):
+    for key in (*filter_keys(source), *keys_of(telling)):
         keys[key] = []
     return Document(
         post_id=source.post_id,
@@ -106,7 +120,8 @@ def make_document(source: Source, lexicon: Lexicon, *, whole: bool = True) -> Do
         marks=source.marks,
         deleted=Mark.DELETED in source.marks,
         length=lexemes.length,
-        signature=f"\\x{numbers.hex()}",
+        signature=_HEX + numbers.hex(),
+        outline=_HEX + outline.hex(),
         words=lexemes.words,
         forms=f"{lexemes.forms} {vector_text(keys)}",
         digest=source.digest,

@@ -32,9 +32,12 @@ class Counts:
 
     def having(self, wanted: Wanted) -> float:
         """At most so many documents fit."""
+        return self._having((*wanted.lemmas, *wanted.translations))
+
+    def _having(self, options: Sequence[tuple[tuple[str, ...], ...]]) -> float:
         common = self.documents.get
-        options = [min(sum(common(one, 0) for one in lemmas) for lemmas in words) for words in wanted.lemmas]
-        return float(min(self.total, sum(options)))
+        each = [min(sum(common(one, 0) for one in lemmas) for lemmas in words) for words in options]
+        return float(min(self.total, sum(each)))
 
     def of_all(self, several: Sequence[Wanted]) -> float:
         """About how many documents have all of them."""
@@ -44,7 +47,13 @@ class Counts:
 
     def worth(self, wanted: Wanted) -> float:
         """What a word tells: nothing if every document has it."""
-        found = self.having(wanted)
+        return self._worth(wanted.lemmas)
+
+    def worth_of_translations(self, wanted: Wanted) -> float:
+        return self._worth(wanted.translations)
+
+    def _worth(self, options: Sequence[tuple[tuple[str, ...], ...]]) -> float:
+        found = self._having(options)
         return math.log(1 + (max(0.0, self.total - found) + 0.5) / (found + 0.5))
 
 
@@ -58,11 +67,15 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A clause to rank by."""
+    """A clause to rank by; `foreign`: its translations, and how much more or less they tell."""
 
     fits: Either
+    options: tuple[str, ...]  # `tsquery`s of its words, each ranked by itself
     phrase: bool
     worth: float
+    others: str = ""  # a `tsquery` for other names, which weigh less
+    foreign: str = ""
+    foreign_weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +109,8 @@ class Plan:
 def keys_of(query: Query, lexicon: Lexicon) -> set[str]:
     """Whose counts a plan needs."""
     wanted = [lexicon.wanted(clause) for clause in query.clauses]
-    lemmas = {one for want in wanted for words in want.lemmas for lemmas in words for one in lemmas}
+    options = [words for want in wanted for words in (*want.lemmas, *want.translations)]
+    lemmas = {one for words in options for lemmas in words for one in lemmas}
     return lemmas | {key for keys in _filter_keys(query.only) for key in keys}
 
 
@@ -116,7 +130,7 @@ def make_plan(query: Query, lexicon: Lexicon, counts: Counts, channels: Sequence
         must_not=tuple(map(_either, unwanted)),
         # What must be there narrows enough: then the other words only rank.
         ways=() if required or not loose else tuple(_ways(loose, counts)),
-        scored=tuple(Scored(_either(wanted), wanted.phrase, counts.worth(wanted)) for _, wanted in kept),
+        scored=tuple(_scored(wanted, counts) for _, wanted in kept),
         only=query.only,
         without=query.without,
         since=query.since,
@@ -160,5 +174,21 @@ def _filter_keys(filters: Filters) -> Iterator[list[str]]:
         yield from ([filter_key(name, value)] for value in values)
 
 
+def _scored(wanted: Wanted, counts: Counts) -> Scored:
+    worth = counts.worth(wanted)
+    # PostgreSQL divides a rank by the number of words, and here one of them is enough.
+    weight = counts.worth_of_translations(wanted) / worth * len(wanted.translations) / 2 if wanted.foreign else 1.0
+    fits = Either(wanted.words, wanted.forms)
+    return Scored(
+        fits,
+        wanted.options,
+        wanted.phrase,
+        worth,
+        others=wanted.others,
+        foreign=wanted.foreign,
+        foreign_weight=weight,
+    )
+
+
 def _either(wanted: Wanted) -> Either:
-    return Either(wanted.words, wanted.forms)
+    return Either(any_of(filter(None, (wanted.words, wanted.others, wanted.foreign))), wanted.forms)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from operator import eq
 from random import Random
 from struct import pack, unpack
 from typing import Protocol
@@ -61,8 +62,8 @@ def likeness(one: bytes, other: bytes) -> float:
     """The share of what two texts have in common, estimated."""
     if len(one) != SIZE * _WIDTH or len(other) != len(one):
         return 0.0
-    pairs: list[tuple[int, int]] = list(zip(unpack(_FORM, one), unpack(_FORM, other), strict=True))
-    return sum(a == b for a, b in pairs) / SIZE
+    same: int = sum(map(eq, unpack(_FORM, one), unpack(_FORM, other)))
+    return same / SIZE
 
 
 class Told(Protocol):

@@ -54,6 +54,11 @@ def sound(word: str) -> str:
     return first + _DOUBLED.sub(r"\1", _VOWELS.sub(" ", _DOUBLED.sub(r"\1", heard))).replace(" ", "")
 
 
+def _spoken(word: str) -> bool:
+    """Whether it has vowels: an abbreviation without any is not how a name sounds, and musk is no МСК."""  # noqa: RUF002 - an example
+    return bool(_VOWELS.search(latin(word)))
+
+
 class Vocabulary:
     """The words of the archive as they are written, folded, and in how many documents each stands."""
 
@@ -89,7 +94,9 @@ class Vocabulary:
         likely = [
             (DamerauLevenshtein.normalized_similarity(written, latin(other)), other)
             for other in self._by_sound.get(spoken, ())
-            if has_cyrillic(other) != has_cyrillic(word) and self._documents[other] >= enough
+            if has_cyrillic(other) != has_cyrillic(word)
+            and self._documents[other] >= enough
+            and _spoken(other) == _spoken(word)
         ]
         likely = [(alike, other) for alike, other in likely if alike >= least]
         return max(likely, key=lambda one: one[0] + self._weight(one[1]), default=(0.0, None))[1]

@@ -15,6 +15,19 @@ import msgspec
 from telegram_assistant.errors import Fatal
 
 MOST_TOPICS = 3
+ADS = "ads"
+NOISE = frozenset({ADS, "humor"})  # topics that are no news
+# Topics that a letter tells under the heading of another one.
+_TOLD_UNDER = {
+    "politics": ("diplomacy",),
+    "economy": ("finance", "crypto", "business", "energy", "realty", "work"),
+    "science": ("space", "nature"),
+    "technology": ("programming", "ai", "gaming"),
+    "incidents": ("crime", "weather"),
+    "society": ("health", "education", "religion", "history", "city", "auto", "travel", "food"),
+    "culture": ("celebrities",),
+}
+_HEADINGS = {topic: heading for heading, topics in _TOLD_UNDER.items() for topic in topics}
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,8 +69,9 @@ class Taxonomy:
         return {topic.key: (topic.ru, topic.en) for topic in self.topics}
 
 
+@cache
 def load_taxonomy(path: Path | None = None) -> Taxonomy:
-    """The topics of a file; without one, our own."""
+    """The topics of a file, read once; without one, our own."""
     where = files(__package__).joinpath("topics.toml") if path is None else path
     try:
         content = where.read_bytes()
@@ -77,12 +91,12 @@ def _listed(keywords: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for raw in keywords.split(",") if (word := " ".join(raw.split()))))
 
 
-@cache
-def _names(file: Path | None) -> dict[str, tuple[str, str]]:
-    return dict(load_taxonomy(file).names())
+def heading_of(topic: str) -> str:
+    """The topic under which a letter tells it."""
+    return _HEADINGS.get(topic, topic)
 
 
 def topic_title(key: str, language: str, file: Path | None = None) -> str:
     """A topic of a taxonomy that is not used any more keeps its key."""
-    russian, english = _names(file).get(key, (key, key))
+    russian, english = load_taxonomy(file).names().get(key, (key, key))
     return russian if language == "ru" else english

@@ -29,7 +29,6 @@ from telegram_assistant.domain.urls import Url
 from telegram_assistant.errors import Fatal, Reject, Retry
 from telegram_assistant.ingest.lock import Lock
 from telegram_assistant.language.documents import Candidate, Changed
-from telegram_assistant.language.signatures import same_story
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import alerts_told
 from telegram_assistant.search.planning import Planner
@@ -226,7 +225,8 @@ def _stories(matching: Sequence[Candidate], told: Sequence[Candidate]) -> list[t
 def _same(one: Candidate, other: Candidate) -> bool:
     if one.album_id is not None and one.album_id == other.album_id:
         return True
-    return abs(one.posted_at - other.posted_at) <= SAME_STORY and same_story(one, other)
+    near = abs(one.posted_at - other.posted_at) <= SAME_STORY
+    return near and one.story_id is not None and one.story_id == other.story_id
 
 
 SIGNATURE = "X-TGA-Signature"

@@ -10,7 +10,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cache
 from importlib.resources import files
@@ -23,13 +23,16 @@ from telegram_assistant.domain.query import Note, filters_in, without_filters
 from telegram_assistant.domain.results import Hit, Origin, Shown
 from telegram_assistant.domain.results import Passage as Found
 from telegram_assistant.errors import Retry
-from telegram_assistant.language.clean import said, script_of, sentences_of, visible, words_of
+from telegram_assistant.language.clean import plain, said, script_of, sentences_of, visible, words_of
 from telegram_assistant.language.inflection import fold
+from telegram_assistant.language.questions import days_back
 from telegram_assistant.language.stopwords import subject_of
 from telegram_assistant.search.service import Search
 
-MOST_POSTS = 12
+MOST_POSTS = 24
 LONGEST_PASSAGE = 2_000  # characters
+LONGEST_QUOTE = 320
+SAME_WORD = 5  # letters
 ECHO = 0.6  # share of the question's words that make another question the same
 SECONDS = 60.0
 MODELS_SHARE = 0.9
@@ -52,6 +55,7 @@ class Answered:
 
     sentences: tuple[Said, ...] = ()
     sources: tuple[Shown, ...] = ()  # only those that a sentence names
+    quotes: tuple[str, ...] = ()  # of each source the passage that says it
     looked_at: int = 0  # posts
     notes: tuple[Note, ...] = ()
     without_meaning: str = ""
@@ -90,9 +94,11 @@ class Asking:
         asked = without_filters(question)
         # "What is new?" is about nothing in particular: then the newest posts are the ones to read.
         query = question if subject_of(asked) else " ".join(one for one, _, _ in filters_in(question))
-        found = await self._search.search(tenant_id, query, limit=MOST_POSTS, zone=zone)
+        if subject_of(asked) and (days := days_back(asked)):
+            query = f"{query} after:{days}d"
+        found = await self._search.search(tenant_id, query, limit=MOST_POSTS, zone=zone, by_story=False)
         posts = {str(hit.post.post_id): hit.post for hit in found.hits}
-        passages = [Passage(key=key, text=text) for hit in found.hits for key, text in [_passage(hit, asked)] if text]
+        passages = [one for one in (_passage(hit, asked) for hit in found.hits) if one.text]
         told = Answered(looked_at=len(passages), notes=found.notes, without_meaning=found.without_meaning)
         if not passages:
             return told
@@ -103,13 +109,14 @@ class Asking:
         claims = [
             (said(one.text), [key for key in dict.fromkeys(one.sources) if key in given]) for one in answer.sentences
         ]
-        return _numbered(told, [one for one in claims if _stands(*one, asked, given)], posts)
+        return _numbered(told, [one for one in claims if _stands(*one, asked, given)], posts, given)
 
 
-def _passage(hit: Hit, question: str) -> tuple[str, str]:
+def _passage(hit: Hit, question: str) -> Passage:
     text = without_instructions("\n\n".join(map(_readable, hit.post.passages)))
     told = [one for one in sentences_of(text) if not _echoes(one, question)]
-    return str(hit.post.post_id), "\n".join(told)[:LONGEST_PASSAGE]
+    text = "\n".join(told)[:LONGEST_PASSAGE]
+    return Passage(key=str(hit.post.post_id), text=text, said_at=hit.post.posted_at.timestamp())
 
 
 def _readable(passage: Found) -> str:
@@ -136,18 +143,38 @@ def _stands(text: str, keys: Sequence[str], question: str, given: dict[str, str]
     return script_of(text) in {script_of(question), *(script_of(given[key]) for key in keys)}
 
 
-def _numbered(told: Answered, said: Sequence[tuple[str, Sequence[str]]], posts: dict[str, Shown]) -> Answered:
+def _numbered(
+    told: Answered, claims: Sequence[tuple[str, Sequence[str]]], posts: dict[str, Shown], given: dict[str, str]
+) -> Answered:
     numbers: dict[str, int] = {}
-    for _, keys in said:
+    for _, keys in claims:
         for key in keys:
             numbers.setdefault(key, len(numbers) + 1)
-    return Answered(
-        sentences=tuple(Said(text, tuple(numbers[key] for key in keys)) for text, keys in said),
+    return replace(
+        told,
+        sentences=tuple(Said(text, tuple(numbers[key] for key in keys)) for text, keys in claims),
         sources=tuple(posts[key] for key in numbers),
-        looked_at=told.looked_at,
-        notes=told.notes,
-        without_meaning=told.without_meaning,
+        quotes=tuple(quote(given[key], [text for text, keys in claims if key in keys]) for key in numbers),
     )
+
+
+def quote(passage: str, claims: Sequence[str]) -> str:
+    """Of a passage what has most of these words, with the sentences around it; its beginning where none has."""
+    wanted = _beginnings(" ".join(claims))
+    sentences = sentences_of(plain(passage)) or [""]
+    shares = [len(wanted & _beginnings(one)) / (1 + len(_beginnings(one)) ** 0.5) for one in sentences]
+    first = shares.index(max(shares))
+    last = first + 1
+    while last < len(sentences) and sum(map(len, sentences[first : last + 1])) <= LONGEST_QUOTE:
+        last += 1
+    while first and sum(map(len, sentences[first - 1 : last])) <= LONGEST_QUOTE:
+        first -= 1
+    return " ".join(" ".join(sentences[first:last]).split())[: 2 * LONGEST_QUOTE]
+
+
+def _beginnings(text: str) -> set[str]:
+    """Words without their endings, roughly."""
+    return {fold(word)[:SAME_WORD] for word in words_of(text) if len(word) >= SAME_WORD or word.isdigit()}
 
 
 @cache

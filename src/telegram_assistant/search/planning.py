@@ -14,8 +14,10 @@ from telegram_assistant.domain.query import Clause, Mark, Note, Query, Term, Tro
 from telegram_assistant.errors import Retry
 from telegram_assistant.index.vectors import Found, Model, Vectors, Where
 from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.other_names import OtherNames, is_plain_word
 from telegram_assistant.language.plan import Counts, Plan, keys_of, make_plan
 from telegram_assistant.language.spelling import Vocabulary
+from telegram_assistant.language.translation import Translations
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 
@@ -50,13 +52,21 @@ class Planner:
         self._posts = posts
         self._lexicon = lexicon
         self._vocabulary: tuple[float, Vocabulary] | None = None  # until when it holds
+        self._names: tuple[float, OtherNames] | None = None
+        self._translations = Translations()
 
     async def plan(self, tenant_id: UUID, query: Query, *, other_spellings: bool = False) -> Planned:
         """`other_spellings`: for a person who looks now. An alert may wait for a name that no post has yet."""
+        names = await self._other_names()
+        query = await asyncio.to_thread(names.widened, query)
         (visible, channels, notes), counts = await asyncio.gather(self._scope(tenant_id, query), self._counts(query))
         said, meant = query.words, {}
+        if other_spellings:
+            query = await asyncio.to_thread(translated, query, self._translations, self._lexicon, counts)
+            counts = await self._counts(query) if query.translated else counts
         if other_spellings and (meant := await self._meant(query, counts, channels)):
             query, said = _with(query, meant), " ".join(meant.get(word, word) for word in said.split())
+            query = await asyncio.to_thread(names.widened, query)
             counts = await self._counts(query)
             notes = (*notes, *(Note(Trouble.SPELT, other) for other in meant.values()))
         if len(said.split()) <= FEW_WORDS:
@@ -64,11 +74,12 @@ class Planner:
         plan = await asyncio.to_thread(make_plan, query, self._lexicon, counts, channels)
         return Planned(query, said, plan, visible, notes)
 
-    async def _meant(self, query: Query, counts: Counts, channels: Sequence[int]) -> dict[str, str]:
+    async def _meant(self, query: Query, counts: Counts | None, channels: Sequence[int]) -> dict[str, str]:
         """Words that the archive hardly has, and what they may have been meant to be.
 
         Words are counted in the channels of all tenants: another spelling counts only if these channels have it.
         """
+        counts = counts or await self._counts(query)
         doubtful = await asyncio.to_thread(_doubtful, query, self._lexicon, counts)
         if not doubtful or not channels:
             return {}
@@ -80,6 +91,10 @@ class Planner:
                 found[word] = other
         return found
 
+    async def respelt(self, words: Sequence[str], channels: Sequence[int]) -> dict[str, str]:
+        """Those of these words that may have been meant otherwise, and how."""
+        return await self._meant(Query(clauses=tuple(Clause((Term((word,)),)) for word in words)), None, channels)
+
     def _only(self, word: str, channels: Sequence[int]) -> Plan:
         return make_plan(Query(clauses=(Clause((Term((word,)),)),)), self._lexicon, Counts(), channels)
 
@@ -89,6 +104,12 @@ class Planner:
             words = await self._documents.words(limit=MOST_WORDS)
             self._vocabulary = monotonic() + WORDS_SECONDS, await asyncio.to_thread(Vocabulary, words, self._lexicon)
         return self._vocabulary[1]
+
+    async def _other_names(self) -> OtherNames:
+        if self._names is None or self._names[0] < monotonic():
+            learnt = await self._documents.learnt_names()
+            self._names = monotonic() + WORDS_SECONDS, await asyncio.to_thread(OtherNames, self._lexicon, learnt)
+        return self._names[1]
 
     async def _scope(self, tenant_id: UUID, query: Query) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Note, ...]]:
         visible = await self._posts.channels(tenant_id)
@@ -110,22 +131,28 @@ class Planner:
 
 def _doubtful(query: Query, lexicon: Lexicon, counts: Counts) -> list[str]:
     """Single words that next to no document has, or that many more may have in another spelling."""
-    single = [clause for clause in query.clauses if _is_word(clause)]
+    single = [clause for clause in query.clauses if is_plain_word(clause)]
     few = [clause for clause in single if counts.having(lexicon.wanted(clause)) <= RARE * counts.total]
     return [clause.options[0].words[0] for clause in few if counts.total]
 
 
-def _is_word(clause: Clause) -> bool:
-    """Whether it may be read otherwise: a phrase, or what is insisted on, is meant as it is written."""
-    return not clause.required and len(clause.options) == 1 and len(clause.options[0].words) == 1
+def translated(query: Query, translations: Translations, lexicon: Lexicon, counts: Counts) -> Query:
+    """Of a few words those that the archive has as they are written stay so: Apple is no fruit."""
+    few = len(query.words.split()) <= FEW_WORDS
+    known = [few and counts.having(lexicon.wanted(one)) > RARE * counts.total for one in query.clauses]
+    return translations.widened(query, leave=[one for one, stays in zip(query.clauses, known, strict=True) if stays])
 
 
 def _with(query: Query, meant: Mapping[str, str]) -> Query:
-    """The same query, in which each of these words may be the other one as well."""
+    """The same query, in which each of these words may be the other one as well; a guess needs no translation.
+
+    With a capital letter: what people misspell is mostly a name, and names are read in more ways.
+    """
 
     def either(clause: Clause) -> Clause:
-        other = meant.get(clause.options[0].words[0]) if _is_word(clause) else None
-        return Clause((*clause.options, Term((other,)))) if other else clause
+        other = meant.get(clause.options[0].words[0]) if is_plain_word(clause) else None
+        own = (term for term in clause.options if not term.foreign)
+        return replace(clause, options=(*own, Term((other.capitalize(),)))) if other else clause
 
     return replace(query, clauses=tuple(map(either, query.clauses)))
 

@@ -14,14 +14,15 @@ from uuid import UUID
 import msgspec
 
 from telegram_assistant.language.documents import Candidate
-from telegram_assistant.language.signatures import bands, same_story
 
 WORDS_WEIGH = 6.0  # times as much as meaning, where a post has all words of the query
+FOREIGN_WEIGH = 2.0  # the same for translations of its words
 LOOKED_AT = 10  # best posts by words
 CLOSE = 0.3  # between the farthest and the nearest: so near a post must be by a model that names no floor
 FEWEST_WORDS = 6  # of a post that is found by meaning alone: "Thanks!" is near to every odd question
 OTHER_ALPHABET = 0.8  # of what is near enough otherwise
 CYRILLIC = frozenset({"ru", "uk", "be", "bg", "sr", "mk", "kk", "ky", "tg", "mn"})
+OLD = 0.3  # of its score, where the query asks about now
 FOUND = 0.5  # share of the query: where a post has so much of it, what has no word of it is only related
 
 
@@ -59,6 +60,9 @@ class Scale(msgspec.Struct, frozen=True, array_like=True):
     least: float = 0.0  # so near must be what has none of the words
     cyrillic: bool = False  # the query is written so
     apart: bool = False  # what has none of them comes after what has some
+    now: float = 0.0  # seconds, as timestamps count
+    half_life: float = 0.0  # of a post that counts for how new it is; 0: it does not matter
+    foreign: float | None = None  # instead of `words` for posts in the other alphabet, where the query was translated
 
 
 def score_words(candidate: Candidate, worths: Sequence[float]) -> ByWords:
@@ -80,19 +84,27 @@ def scale_of(
     floor: float | None = None,
     *,
     cyrillic: bool = False,
+    translated: bool = False,
 ) -> Scale:
     """Both scores are taken relative to their own best, so that it does not matter on which scale a model says "near".
 
     `meaning`: how near posts are; empty: by words alone. `floor`: how near a post without any of the words must be: the
     nearest of all may be far from what was asked for. None: the model has no floor, or a whole sentence was asked.
+    `translated`: the words were looked for in the other alphabet too. Of several translations one is right, so they are
+    trusted less; but what has them is no chance meeting, so without the square.
     """
     scores = [score_words(one, worths) for one in candidates]
+    others = [_other_alphabet(one, cyrillic=cyrillic) for one in candidates] if translated else [False] * len(scores)
     best = max((one.score for one in scores), default=0.0) or 1.0
-    trust = WORDS_WEIGH * _trust(scores) if meaning else 1.0
+    own = _share([score for score, other in zip(scores, others, strict=True) if not other])
+    foreign = _share([score for score, other in zip(scores, others, strict=True) if other])
+    # Of a question in another language posts have a name or a number at most: the square makes nearly nothing of it.
+    trust, less = (WORDS_WEIGH * own**2, FOREIGN_WEIGH * foreign) if meaning else (1.0, 1.0)
     far, near = min(meaning.values(), default=0.0), max(meaning.values(), default=0.0)
     least = far + CLOSE * (near - far) if floor is None else floor
     apart = floor is not None and any(one.share >= FOUND for one in scores)
-    return Scale(tuple(worths), trust / best, far, near, least, cyrillic, apart)
+    other = less / best if translated else None
+    return Scale(tuple(worths), trust / best, far, near, least, cyrillic, apart, foreign=other)
 
 
 def rank(
@@ -111,15 +123,33 @@ def rank(
             close = (nearness - scale.far) / (scale.near - scale.far)
         means_it = nearness >= scale.least * _reach(candidate, scale) and candidate.length >= FEWEST_WORDS
         if words > 0 or means_it or not meaning:
-            score, by_words, by_meaning = scale.words * words + close, words > 0, candidate.post_id in meaning
+            score = (_weight(candidate, scale) * words + close) * _freshness(candidate, scale)
+            by_words, by_meaning = words > 0, candidate.post_id in meaning
             ranked.append(Ranked(candidate, score, by_words, by_meaning, related=scale.apart and not by_words))
     return sorted(ranked, key=order)
 
 
+def _weight(candidate: Candidate, scale: Scale) -> float:
+    if scale.foreign is None or not _other_alphabet(candidate, cyrillic=scale.cyrillic):
+        return scale.words
+    return scale.foreign
+
+
+def _freshness(candidate: Candidate, scale: Scale) -> float:
+    """From 1 for what was posted now to a share for what is old, where the query asks about now."""
+    if not scale.half_life:
+        return 1.0
+    age = max(0.0, scale.now - candidate.posted_at.timestamp())
+    return OLD + (1 - OLD) * math.exp2(-age / scale.half_life)
+
+
 def _reach(candidate: Candidate, scale: Scale) -> float:
     """Texts in two alphabets have no word in common, and are the farther apart for it."""
-    other = candidate.language and (candidate.language in CYRILLIC) != scale.cyrillic
-    return OTHER_ALPHABET if other else 1.0
+    return OTHER_ALPHABET if _other_alphabet(candidate, cyrillic=scale.cyrillic) else 1.0
+
+
+def _other_alphabet(candidate: Candidate, *, cyrillic: bool) -> bool:
+    return bool(candidate.language) and (candidate.language in CYRILLIC) != cyrillic
 
 
 def order(one: Ranked) -> tuple[bool, float, float, UUID]:
@@ -127,13 +157,10 @@ def order(one: Ranked) -> tuple[bool, float, float, UUID]:
     return one.related, -one.score, -one.candidate.posted_at.timestamp(), one.candidate.post_id
 
 
-def _trust(scores: Sequence[ByWords]) -> float:
-    """How far to go by words: as far as the best posts have them, by what the words are worth.
-
-    Of a question in another language they have a number or a name at most, and the square makes nearly nothing of it.
-    """
+def _share(scores: Sequence[ByWords]) -> float:
+    """How far to go by words: as far as the best posts have them, by what the words are worth."""
     best = sorted(scores, key=lambda one: -one.score)[:LOOKED_AT]
-    return max((one.share for one in best), default=0.0) ** 2
+    return max((one.share for one in best), default=0.0)
 
 
 @dataclass
@@ -148,30 +175,18 @@ class Story:
         return [self.best.candidate, *self.others]
 
 
-def fold_stories(ranked: Iterable[Ranked]) -> list[Story]:
-    """In their order, each story where its best candidate stands."""
+def fold_stories(ranked: Iterable[Ranked], *, by_story: bool = True) -> list[Story]:
+    """In their order, each story where its best candidate stands. The posts of an album belong together."""
     stories: list[Story] = []
-    albums: dict[UUID, Story] = {}
-    told: dict[bytes, Story] = {}
+    known: dict[UUID, Story] = {}
     for one in ranked:
-        candidate = one.candidate
-        story = albums.get(candidate.album_id) if candidate.album_id else None
-        story = story or _told_before(candidate, told)
+        own = [id_ for id_ in (one.candidate.album_id, one.candidate.story_id if by_story else None) if id_]
+        story = next((known[id_] for id_ in own if id_ in known), None)
         if story is None:
             story = Story(one)
             stories.append(story)
         else:
-            story.others.append(candidate)
-        if candidate.album_id:
-            albums.setdefault(candidate.album_id, story)
-        for band in bands(candidate.signature):
-            told.setdefault(band, story)
+            story.others.append(one.candidate)
+        for id_ in own:
+            known.setdefault(id_, story)
     return stories
-
-
-def _told_before(candidate: Candidate, told: dict[bytes, Story]) -> Story | None:
-    near = {id(story): story for band in bands(candidate.signature) if (story := told.get(band))}
-    for story in near.values():
-        if any(same_story(candidate, one) for one in story.candidates[:3]):
-            return story
-    return None

@@ -7,23 +7,25 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from hashlib import blake2b
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
-from telegram_assistant.domain.query import Query, Trouble, parse_query
-from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Shown, Sort, Teller
+from telegram_assistant.domain.query import Query, Trouble, is_writable, parse_query
+from telegram_assistant.domain.results import Counted, Facet, Facets, Hit, Offer, Results, Shown, Sort, Teller
 from telegram_assistant.errors import Reject, Retry
 from telegram_assistant.index.vectors import Where
 from telegram_assistant.language.clean import has_cyrillic
 from telegram_assistant.language.documents import Candidate
-from telegram_assistant.language.lexemes import Lexicon, any_of, quoted
-from telegram_assistant.language.plan import Either, Plan
-from telegram_assistant.language.signatures import band_keys, same_story
+from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.plan import Plan
+from telegram_assistant.language.recency import half_life, without_time
 from telegram_assistant.log import get_logger
+from telegram_assistant.search.offers import insisted, offers
 from telegram_assistant.search.planning import Meaning, Planned, Planner, but_not, where_of
 from telegram_assistant.search.ranking import Scale, Story, fold_stories, in_time, order, rank, scale_of
 from telegram_assistant.search.snippets import Marker, snippet
@@ -44,12 +46,24 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Everything that fits, in its order; `end`: where this window of candidates ends and another begins."""
+    """Everything that fits, in its order; `end`: where this window of candidates ends and another begins.
+
+    `by_words`: the same without what is only near in meaning. It is what is counted: which others are near enough
+    depends on all that is asked for, and so would the numbers.
+    """
 
     stories: list[Story]
+    by_words: list[Story]
+    more: bool = False  # the window is full
     end: tuple[datetime, UUID] | None = None
     scale: Scale | None = None
     without_meaning: str = ""
+
+    @property
+    def counted(self) -> Counted:
+        known = {one.post_id for story in self.by_words for one in story.candidates}
+        near = sum(known.isdisjoint(one.post_id for one in story.candidates) for story in self.stories)
+        return Counted(len(self.by_words), near, self.more)
 
 
 @dataclass(frozen=True)
@@ -77,41 +91,65 @@ class Search:
         cursor: str | None = None,
         sort: Sort = Sort.BEST,
         zone: tzinfo | None = None,
+        by_story: bool = True,
     ) -> Results:
-        """`zone`: where dates are meant. Raises Reject for a cursor of another search; no query is too odd for it."""
+        """`zone`: where dates are meant; `by_story`: each story once, else all posts of it.
+
+        Raises Reject for a cursor of another search; no query is too odd for it.
+        """
         now = self.clock()
-        asked = digest_of(tenant_id, text, sort)
+        asked = digest_of(tenant_id, text, sort, by_story)
         at = read_cursor(cursor, asked) if cursor else Cursor(asked, now)
-        query = parse_query(text, now=at.as_of.astimezone(zone or UTC))
+        here = at.as_of.astimezone(zone or UTC)
+        query = parse_query(text, now=here)
         if any(note.trouble is Trouble.NO_WORDS for note in query.notes):
             return Results(notes=query.notes)
-        if not query.clauses:
+        if not query.words:
             sort = Sort.NEWEST
-        planned = await self._planner.plan(tenant_id, query, other_spellings=True)
+        fresh = half_life(query) if sort is Sort.BEST else None
+        planned = await self._planner.plan(tenant_id, without_time(query) if fresh else query, other_spellings=True)
         plan, query = planned.plan, planned.query
         # On the first page everything counts: clocks of other machines may differ.
         as_of = at.as_of if cursor else None
         if sort is Sort.NEWEST:
-            found = await self._newest(plan, at.base, as_of)
+            all_words = replace(plan, ways=plan.ways[:1])
+            found = await self._newest(all_words, at.base, as_of, by_story=by_story)
         else:
-            found = await self._best(tenant_id, planned, as_of, at.scale)
+            about = (at.as_of, fresh) if fresh else None
+            found = await self._best(tenant_id, planned, as_of, at.scale, about=about, by_story=by_story)
         rest = [story for story in found.stories if at.last is None or order(story.best) > at.last]
         page = rest[: max(1, min(limit, MOST_HITS))]
-        meant = [story for story in found.stories if not story.best.related]
         marker = await asyncio.to_thread(Marker.for_query, query, self.lexicon)
-        hits, counted = await asyncio.gather(
+        hits, facets = await asyncio.gather(
             self._hits(tenant_id, page, Plan(channels=planned.visible, deleted=plan.deleted), marker),
-            self._facets(tenant_id, meant if cursor is None else ()),
+            self._facets(tenant_id, query, found.by_words if cursor is None else ()),
         )
+        at = at if cursor else structs.replace(at, counted=found.counted)
         return Results(
             hits=hits,
-            found=len(meant),
+            counted=at.counted,
             related_from=_first_related(page, at),
-            facets=counted,
+            facets=facets,
             cursor=_next(at, found, page, more=len(rest) > len(page)),
             notes=(*query.notes, *planned.notes),
             without_meaning=found.without_meaning,
+            offers=() if hits or cursor else await self._offers(tenant_id, text, planned, here, sort),
         )
+
+    async def _offers(
+        self, tenant_id: UUID, text: str, planned: Planned, now: datetime, sort: Sort
+    ) -> tuple[Offer, ...]:
+        async def count(other: str) -> Counted:
+            query = parse_query(other, now=now)
+            best = sort is Sort.BEST and query.words
+            query = without_time(query) if best and half_life(query) else query
+            plan = (await self._planner.plan(tenant_id, query, other_spellings=True)).plan
+            found = await self._newest(plan if best else replace(plan, ways=plan.ways[:1]), None, None, by_story=True)
+            return found.counted
+
+        words = list(insisted(planned.query))
+        respelt = await self._planner.respelt(words, planned.visible) if words else {}
+        return await offers(text, count, respelt)
 
     async def similar(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> tuple[Hit, ...]:
         """Posts near in meaning to one that the tenant sees. Raises Retry when the vector index is away."""
@@ -128,34 +166,53 @@ class Search:
         marker = Marker.for_query(Query(), self.lexicon)
         return await self._hits(tenant_id, fold_stories(rank(others, (), near))[:limit], plan, marker)
 
-    async def _newest(self, plan: Plan, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> _Found:
-        """Posts with all words, or without any, in the order of time."""
+    async def _newest(
+        self, plan: Plan, after: tuple[datetime, UUID] | None, as_of: datetime | None, *, by_story: bool
+    ) -> _Found:
+        """Posts that fit one way of the plan, in the order of time."""
         if not plan.channels:
-            return _Found([])
-        plan = replace(plan, ways=plan.ways[:1])
+            return _Found([], [])
         candidates = await self.documents.newest(plan, limit=WINDOW, after=after, as_of=as_of)
         end = (candidates[-1].posted_at, candidates[-1].post_id) if len(candidates) == WINDOW else None
-        return _Found(fold_stories(in_time(candidate) for candidate in candidates), end)
+        stories = fold_stories(map(in_time, candidates), by_story=by_story)
+        return _Found(stories, stories, end is not None, end)
 
-    async def _best(self, tenant_id: UUID, planned: Planned, as_of: datetime | None, scale: Scale | None) -> _Found:
-        """By words and by meaning; on later pages by the scale of the first."""
+    async def _best(
+        self,
+        tenant_id: UUID,
+        planned: Planned,
+        as_of: datetime | None,
+        scale: Scale | None,
+        *,
+        about: tuple[datetime, timedelta] | None,
+        by_story: bool,
+    ) -> _Found:
+        """By words and by meaning; on later pages by the scale of the first. `about`: now, and how soon that passes."""
         plan = planned.plan
         if not plan.channels:
-            return _Found([])
+            return _Found([], [])
         worths = [scored.worth for scored in plan.scored]
         if scale is not None and len(scale.worths) != len(worths):  # words were counted anew meanwhile
             scale = None
         found, (meaning, why) = await asyncio.gather(
             self.documents.newest(plan, limit=WINDOW, as_of=as_of), self._near(tenant_id, planned, scale)
         )
+        full = len(found) == WINDOW
         known = {one.post_id for one in found}
         others = [post_id for post_id in meaning if post_id not in known]
         found += await self.documents.fitting(plan, others, as_of=as_of)
         fits = {one.post_id for one in found}
         near = {post_id: score for post_id, score in meaning.items() if post_id in fits}
         floor = self.meaning.floor(planned.said) if self.meaning else None
-        scale = scale or scale_of(found, worths, near, floor, cyrillic=has_cyrillic(planned.said))
-        return _Found(fold_stories(rank(found, worths, near, scale)), scale=scale, without_meaning=why)
+        scale = scale or scale_of(
+            found, worths, near, floor, cyrillic=has_cyrillic(planned.said), translated=planned.query.translated
+        )
+        if about:
+            scale = structs.replace(scale, now=about[0].timestamp(), half_life=about[1].total_seconds())
+        ranked = rank(found, worths, near, scale)
+        stories = fold_stories(ranked, by_story=by_story)
+        by_words = fold_stories((one for one in ranked if one.candidate.post_id in known), by_story=by_story)
+        return _Found(stories, by_words, full, scale=scale, without_meaning=why)
 
     async def _near(self, tenant_id: UUID, planned: Planned, scale: Scale | None) -> tuple[dict[UUID, float], str]:
         """By meaning, or why not. Deleted posts are in no vector index."""
@@ -204,18 +261,18 @@ class Search:
 
     async def _tellers(self, page: Sequence[Story], everywhere: Plan) -> list[list[Candidate]]:
         """Who else tells the stories of a page, whether they fit the query or not."""
-        keys = [quoted(band) for story in page for band in band_keys(story.best.candidate.signature)]
-        if not keys:
-            return [[] for _ in page]
-        alike = replace(everywhere, must=(Either(forms=any_of(keys)),))
-        near = await self.documents.newest(alike, limit=MOST_TELLERS * len(page))
-        return [[one for one in near if same_story(story.best.candidate, one)][:MOST_TELLERS] for story in page]
+        ids = [story_id for story in page if (story_id := story.best.candidate.story_id)]
+        near = await self.documents.tellers(everywhere, ids, limit=MOST_TELLERS * len(page))
+        return [[one for one in near if _same_story(story.best.candidate, one)][:MOST_TELLERS] for story in page]
 
-    async def _facets(self, tenant_id: UUID, stories: Sequence[Story]) -> Facets:
-        """Of the posts that stand for their stories."""
+    async def _facets(self, tenant_id: UUID, query: Query, stories: Sequence[Story]) -> Facets:
+        """As many stories as the query with the value finds; only values that it can have."""
         if not stories:
             return Facets()
-        found = await self.documents.facets([story.best.candidate.post_id for story in stories])
+        found = await self.documents.facets([[one.post_id for one in story.candidates] for story in stories])
+        found["tags"] = [one for one in found.get("tags", ()) if is_writable(one[0])]
+        if query.only.topics:  # another one beside it would widen
+            found["topics"] = [one for one in found.get("topics", ()) if one[0] in query.only.topics]
         commonest = {kind: tuple(Facet(*one) for one in values[:MOST_FACETS]) for kind, values in found.items()}
         channels = commonest.pop("channels", ())
         names = await self.posts.names(tenant_id, [int(facet.value) for facet in channels])
@@ -232,8 +289,8 @@ def _first_related(page: Sequence[Story], at: Cursor) -> int | None:
 
 def _next(at: Cursor, found: _Found, page: Sequence[Story], *, more: bool) -> str | None:
     if more:
-        return str(Cursor(at.asked, at.as_of, order(page[-1].best), at.base, found.scale))
-    return str(Cursor(at.asked, at.as_of, None, found.end)) if found.end else None
+        return str(structs.replace(at, last=order(page[-1].best), scale=found.scale))
+    return str(structs.replace(at, last=None, base=found.end)) if found.end else None
 
 
 def _id(story: Story) -> UUID:
@@ -248,7 +305,11 @@ def _parts(story: Story, albums: dict[UUID, tuple[UUID, ...]]) -> tuple[UUID, ..
 
 def _belong_together(one: Candidate, other: Candidate) -> bool:
     in_album = one.album_id is not None and one.album_id == other.album_id
-    return one.post_id == other.post_id or in_album or same_story(one, other)
+    return one.post_id == other.post_id or in_album or _same_story(one, other)
+
+
+def _same_story(one: Candidate, other: Candidate) -> bool:
+    return one.story_id is not None and one.story_id == other.story_id
 
 
 def _tellers(story: Story, others: Sequence[Candidate], shown: dict[UUID, Shown]) -> tuple[Teller, ...]:
@@ -278,6 +339,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     last: tuple[bool, float, float, UUID] | None = None
     base: tuple[datetime, UUID] | None = None
     scale: Scale | None = None  # of the scores on the first page
+    counted: Counted = Counted()  # there, too
 
     def __str__(self) -> str:
         """As it goes out, and comes back."""

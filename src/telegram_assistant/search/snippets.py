@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from telegram_assistant.domain.query import Query, words_in
 from telegram_assistant.domain.results import Passage, Snippet
-from telegram_assistant.language.inflection import fold
+from telegram_assistant.domain.signs import is_sign, signs_in
 from telegram_assistant.language.lexemes import Lexicon, split, term_pieces
 
 LENGTH = 240  # characters
@@ -26,15 +26,22 @@ class Marker:
     lemmas: frozenset[str]
     forms: frozenset[str]
     beginnings: frozenset[str]
+    alone: frozenset[str]  # lemmas that count wherever they stand
+    rows: tuple[tuple[frozenset[str], ...], ...]  # other names of several words, which count side by side
 
     @classmethod
     def for_query(cls, query: Query, lexicon: Lexicon) -> Marker:
-        terms = [term for clause in query.clauses for term in clause.options]
+        terms = [term for clause in query.clauses for term in (*clause.options, *clause.others)]
         forms = {word for term in terms if term.exact for word in term_pieces(term)}
         wanted = [word for term in terms if not term.exact for word in term_pieces(term)]
-        lemmas = {lemma for word in wanted for lemma in lexicon.lemmas(word)}
+        lemmas = {one for term in terms if not term.exact for some in lexicon.term_readings(term) for one in some}
         beginnings = {word[:BEGINNING] for word in (*lemmas, *wanted)}
-        return cls(lexicon, frozenset(lemmas), frozenset(forms), frozenset(beginnings))
+        others = [lexicon.term_readings(term) for clause in query.clauses for term in clause.others]
+        rows = tuple(tuple(map(frozenset, words)) for words in others if len(words) > 1)
+        single = [words for words in others if len(words) == 1]
+        asked = [lexicon.term_readings(term) for clause in query.clauses for term in clause.options]
+        alone = {one for words in (*asked, *single) for some in words for one in some}
+        return cls(lexicon, frozenset(lemmas), frozenset(forms), frozenset(beginnings), frozenset(alone), rows)
 
     def marks(self, word: str) -> set[str]:
         """Which of the wanted words this one is."""
@@ -43,8 +50,15 @@ class Marker:
             if part in self.forms:
                 found.add(part)
             if part[:BEGINNING] in self.beginnings:
-                found |= self.lemmas.intersection(self.lexicon.lemmas(part))
+                found |= self.lemmas.intersection(self.lexicon.readings(part, word))
         return found
+
+    def signs(self, text: str) -> list[_Mark]:
+        """Hashtags and emoji that are looked for."""
+        if not any(map(is_sign, self.forms)):
+            return []
+        marks = (_Mark(one.start(), one.end(), frozenset(split(one[0]))) for one in signs_in(text))
+        return [mark for mark in marks if mark.words <= self.forms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +86,24 @@ def snippet(passages: Sequence[Passage], marker: Marker) -> Snippet:
 def _marks(text: str, marker: Marker) -> list[_Mark]:
     if not marker.lemmas and not marker.forms:
         return []
-    found = ((one, marker.marks(fold(one[0]))) for one in words_in(text))
-    return [_Mark(one.start(), one.end(), frozenset(words)) for one, words in found if words]
+    found = [_Mark(one.start(), one.end(), frozenset(marker.marks(one[0]))) for one in words_in(text)]
+    words = [one for at, one in enumerate(found) if one.words and _counts(found, at, marker)]
+    signs = marker.signs(text)
+    # A word inside a hashtag that is marked needs no mark of its own.
+    words = [one for one in words if not any(sign.start < one.start < sign.end for sign in signs)] if signs else words
+    return sorted((*words, *signs), key=lambda mark: mark.start)
+
+
+def _counts(found: Sequence[_Mark], at: int, marker: Marker) -> bool:
+    """Whether a word is looked for by itself, or as part of a name that stands here."""
+    if not found[at].words.isdisjoint(marker.alone | marker.forms):
+        return True
+    return any(
+        all(not part.isdisjoint(one.words) for part, one in zip(row, found[start : start + len(row)], strict=False))
+        for row in marker.rows
+        for start in range(max(0, at - len(row) + 1), at + 1)
+        if start + len(row) <= len(found)
+    )
 
 
 def _cut(passage: Passage, marks: Sequence[_Mark]) -> Snippet:

@@ -16,6 +16,8 @@ from telegram_assistant.index.graph import Image, PostNode, WebPage
 from telegram_assistant.index.vectors import Point
 from telegram_assistant.language.documents import Document, Source, make_document, parts_of
 from telegram_assistant.language.lexemes import Lexicon
+from telegram_assistant.language.stories import Rarity
+from telegram_assistant.language.taxonomy import ADS
 from telegram_assistant.log import get_logger
 from telegram_assistant.stages.tagging import TAGS, picture_words, save_tags
 from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPost, StoredPosts
@@ -180,6 +182,7 @@ class TextIndex:
     def __init__(self, documents: SearchDocuments, lexicon: Lexicon) -> None:
         self._documents = documents
         self._lexicon = lexicon
+        self._rarity: Rarity | None = None
         self.changed = 0  # documents since it began
 
     async def put(self, entries: Collection[Entry]) -> None:
@@ -218,7 +221,15 @@ class TextIndex:
     async def _make(self, sources: Sequence[Source], *, whole: bool) -> list[Document]:
         if not sources:
             return []
-        return await asyncio.to_thread(lambda: [make_document(one, self._lexicon, whole=whole) for one in sources])
+        rarity = self._rarity or await self.learn()
+        return await asyncio.to_thread(
+            lambda: [make_document(one, self._lexicon, rarity, whole=whole) for one in sources]
+        )
+
+    async def learn(self) -> Rarity:
+        """How rare words are, as they were counted last."""
+        self._rarity = await self._documents.rarity()
+        return self._rarity
 
 
 def source_of(entry: Entry) -> Source:
@@ -229,6 +240,7 @@ def source_of(entry: Entry) -> Source:
     parts = parts_of([*sections, *(("D", page) for page in entry.page_words)])
     forwarded = bool(post.details.get("forward"))
     marks = [(Mark.EDITED, post.edited), (Mark.FORWARDED, forwarded), (Mark.DELETED, post.deleted)]
+    marks.append((Mark.AD, ADS in entry.topics))
     return Source(
         post_id=post.post_id,
         channel_id=post.channel_id,
@@ -247,6 +259,7 @@ def source_of(entry: Entry) -> Source:
 EVERY = 15.0  # seconds
 BATCH = 200
 BREATH = 0.2  # between two batches: new posts come first
+LOOK_AGAIN = 60.0  # after a look that found some: a former version that still runs makes more of them
 LOOK_EVERY = 3600.0  # for posts without a document: indexing itself makes one for each
 COUNT_EVERY = 6 * 3600.0
 GROWN = 0.1  # by this share: words are counted anew
@@ -272,8 +285,8 @@ class SearchUpkeep:
         look_at = loop.time()
         while True:
             if loop.time() >= look_at:
-                await self.fill(task)
-                look_at = loop.time() + LOOK_EVERY
+                made = await self.fill(task)
+                look_at = loop.time() + (LOOK_AGAIN if made else LOOK_EVERY)
             await self.count(loop.time())
             task.progress()
             await asyncio.sleep(EVERY)
@@ -283,7 +296,7 @@ class SearchUpkeep:
         done = 0
         before: list[UUID] = []
         while (missing := await self.documents.missing(limit=BATCH)) and missing != before:
-            await self.texts.put((await self.entries.read(missing)).values())
+            await self._make(missing)
             done += len(missing)
             before = missing  # the same again: nothing can be made of them now
             if task is not None:
@@ -293,6 +306,14 @@ class SearchUpkeep:
             log.info("search_documents_made", posts=done)
         return done
 
+    async def _make(self, post_ids: Sequence[UUID]) -> None:
+        """A post that was edited or deleted while we wrote is written anew: its event may have been quicker than us."""
+        entries = await self.entries.read(post_ids)
+        while entries:
+            await self.texts.put(entries.values())
+            now = await self.entries.read(list(entries))
+            entries = {id_: entry for id_, entry in now.items() if entry != entries[id_]}
+
     async def count(self, now: float) -> bool:
         """Whether it was time to count."""
         grown = self.texts.changed - self.changed
@@ -301,5 +322,6 @@ class SearchUpkeep:
             return False
         self.changed = self.texts.changed
         self.counted = await self.documents.count_terms()
+        await self.texts.learn()
         self.counted_at = now
         return True

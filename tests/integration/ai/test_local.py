@@ -13,7 +13,7 @@ from telegram_assistant.ai.local.provider import LocalAnswerer, LocalEmbedder, L
 from telegram_assistant.domain.models import Entity, EntityKind, Passage
 from telegram_assistant.language.inflection import Inflection, Wording
 from telegram_assistant.language.taxonomy import load_taxonomy
-from telegram_assistant.metrics import AI_REQUESTS
+from tests.metrics import sample
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
@@ -177,6 +177,29 @@ async def test_an_english_question_finds_a_russian_answer(worker: ModelProcess) 
     assert "21%" in answer.sentences[0].text
 
 
+@pytest.mark.parametrize(
+    "question, answer",
+    [
+        ("Who is the secretary general of NATO?", "Рютте"),
+        ("Which country ended its defence agreement with France?", "Чада"),
+        ("When does Australia's ban on social media take effect?", "через год"),
+        ("How old is the secretary general of NATO?", ""),
+        ("Which country ended its defence agreement with Germany?", ""),
+    ],
+)
+async def test_names_and_words_of_an_english_question_are_known_in_russian(
+    worker: ModelProcess, question: str, answer: str
+) -> None:
+    passages = [
+        Passage(key="nato", text="Генеральный секретарь НАТО Марк Рютте призвал союзников помочь."),
+        Passage(key="chad", text="Правительство Чада разрывает соглашение об оборонном сотрудничестве с Францией."),
+        Passage(key="ban", text="Австралия запретила детям социальные сети. Запрет вступит в силу через год."),
+    ]
+    found = (await LocalAnswerer(worker).answer(question, passages)).sentences
+    assert answer in " ".join(one.text for one in found)
+    assert bool(found) == bool(answer)
+
+
 async def test_words_that_only_ask_are_no_answer(worker: ModelProcess) -> None:
     passages = [
         Passage(key="code", text="Программа обновилась: что нового. Завтра расскажем."),
@@ -198,7 +221,7 @@ async def test_what_is_not_in_the_passages_is_not_answered(worker: ModelProcess,
 
 
 async def test_many_callers_share_the_worker(tagger: LocalTagger) -> None:
-    before = AI_REQUESTS.labels("local", "tag", "ok")._value.get()
+    before = sample("ai_requests_total", provider="local", ability="tag", outcome="ok")
     found = await asyncio.gather(*(tagger.tag(f"Цена на нефть выросла до {number} долларов") for number in range(20)))
     assert all("нефть" in " ".join(tagged.tags) for tagged in found)
-    assert AI_REQUESTS.labels("local", "tag", "ok")._value.get() - before == 20
+    assert sample("ai_requests_total", provider="local", ability="tag", outcome="ok") - before == 20

@@ -143,10 +143,3 @@ async def test_a_worker_that_cannot_start_is_told_as_retry(tmp_path: Path) -> No
     with pytest.raises(Retry, match="does not start"):
         await LocalEmbedder(process).embed(["x"])
     await process.close()
-
-
-async def test_the_worker_gets_none_of_our_secrets(process: ModelProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TELEGRAM_SESSION", "very-secret")
-    await LocalEmbedder(process).embed(["x"])
-    assert process.pid is not None
-    assert "TELEGRAM_SESSION" not in psutil.Process(process.pid).environ()

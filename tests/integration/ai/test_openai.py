@@ -18,7 +18,7 @@ from PIL import Image
 from telegram_assistant.ai.providers import Models
 from telegram_assistant.domain.models import Classification, Entity, EntityKind, Passage, Picture
 from telegram_assistant.errors import Reject, Retry, Skip
-from telegram_assistant.metrics import AI_BLOCKED, AI_REQUESTS, AI_TOKENS
+from tests.metrics import sample
 
 pytestmark = pytest.mark.integration
 
@@ -44,13 +44,16 @@ def picture(*, side: int = 2000) -> Picture:
     return Picture(sha256="aa", mime="image/jpeg", content=out.getvalue())
 
 
+def tag_calls() -> tuple[float, float]:
+    """Calls that went well, and the tokens they took in."""
+    calls = sample("ai_requests_total", provider="openai", ability="tag", outcome="ok")
+    return calls, sample("ai_tokens_total", provider="openai", ability="tag", direction="in")
+
+
 async def test_tags_come_checked_with_what_they_cost(openai: Any, make: Make) -> None:
     openai.brain = lambda _system, _data: GOOD
     openai.usage = {"prompt_tokens": 400, "completion_tokens": 100}
-    before = (
-        AI_REQUESTS.labels("openai", "tag", "ok")._value.get(),
-        AI_TOKENS.labels("openai", "tag", "in")._value.get(),
-    )
+    before = tag_calls()
     tagged = await make(openai).tagger.tag(POST)
     assert tagged.tags == ("ключевая ставка", "Центробанк")  # what is not in the text is gone
     assert tagged.topics == ("finance",)
@@ -59,7 +62,7 @@ async def test_tags_come_checked_with_what_they_cost(openai: Any, make: Make) ->
     assert (tagged.usage.tokens_in, tagged.usage.tokens_out) == (400, 100)
     assert math.isclose(tagged.usage.cost, 0.4 * 1.0 + 0.1 * 2.0)
     assert tagged.usage.latency_ms > 0
-    after = AI_REQUESTS.labels("openai", "tag", "ok")._value.get(), AI_TOKENS.labels("openai", "tag", "in")._value.get()
+    after = tag_calls()
     assert (after[0] - before[0], after[1] - before[1]) == (1, 400)
 
 
@@ -239,7 +242,7 @@ async def test_what_only_a_person_can_change_is_told(
     assert caught.value.after is not None
     assert caught.value.after > 100
     assert "a person has to act" in models.troubles()["tag"]
-    assert AI_BLOCKED.labels("openai", "tag")._value.get() == 1
+    assert sample("ai_blocked", provider="openai", ability="tag") == 1
 
 
 async def test_a_wrong_key_is_told_without_showing_it(openai: Any, make: Make) -> None:

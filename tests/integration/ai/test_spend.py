@@ -25,7 +25,6 @@ from telegram_assistant.index.edge_vectors import EdgeVectors
 from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
-from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_PARSED
 from telegram_assistant.stages.index_entry import EntryReader, TextIndex
 from telegram_assistant.stages.indexing import Indexes, index_posts
@@ -35,6 +34,7 @@ from telegram_assistant.stores.postgres.budgets import Budgets, ModelResults, Mo
 from telegram_assistant.stores.postgres.search import SearchDocuments
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, SYSTEM, WEATHER, Desk, events_of, post
+from tests.metrics import sample
 from tests.pipeline_state import used_since
 
 pytestmark = pytest.mark.integration
@@ -95,10 +95,6 @@ async def refused(call: Awaitable[object]) -> bool:
     except BudgetSpent:
         return True
     return False
-
-
-def sample(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 async def test_the_limit_is_reached_in_the_middle_and_the_next_day_goes_on(
@@ -255,7 +251,7 @@ async def test_posts_beyond_the_limit_wait_and_the_others_go_on(
     tagging = Tagging(models.tagger, desk.budgets, utc_now, at_once=1)
     outcomes = await tag_posts(events, tagging=tagging)
     assert [type(outcome) for outcome in outcomes] == [Done, Done, BudgetSpent, Done]
-    (used,) = await used_since(desk.usage, SYSTEM, YESTERDAY)
+    (used,) = await used_since(desk.database, SYSTEM, YESTERDAY)
     assert (used.ability, used.calls, used.tokens) == ("tag", 2, 2 * TAG)
 
 
@@ -268,7 +264,7 @@ async def test_vectors_of_posts_are_written_down_each_text_a_call(
     indexes = indexes_of(models)
     await indexes.put_vectors([one.id for one in posts[:2]])
     await indexes.put_vectors([one.id for one in posts])
-    (used,) = await used_since(desk.usage, SYSTEM, YESTERDAY)
+    (used,) = await used_since(desk.database, SYSTEM, YESTERDAY)
     assert (used.ability, used.calls, used.tokens) == ("embed", 3, EMBEDDED)
     await desk.save(post(4, f"{WEATHER} {FOOTBALL}"))
     with pytest.raises(BudgetSpent):
@@ -345,7 +341,7 @@ async def test_n18_one_tenants_noise_leaves_the_share_of_another(
     assert await tag(501, 1, 2, 3, 4, 5, 6) == [Done] * 4 + [BudgetSpent] * 2
     assert await tag(503, 1, 2) == [Done] * 2, "who has something left pays for what both watch"
     assert await tag(502, 1, 2, 3) == [Done] * 2 + [BudgetSpent]
-    used = {tenant: await used_since(desk.usage, tenant, YESTERDAY) for tenant in (noisy, quiet)}
+    used = {tenant: await used_since(desk.database, tenant, YESTERDAY) for tenant in (noisy, quiet)}
     assert {tenant: [one.calls for one in rows] for tenant, rows in used.items()} == {noisy: [4], quiet: [4]}
 
 

@@ -42,7 +42,6 @@ class Asked:
     """The API over a remote model with a limit."""
 
     budget: ModelBudget
-    usage: ModelUsage
 
     async def use_up(self) -> None:
         who = Identity("openai", "gpt-4o-mini")
@@ -68,7 +67,7 @@ async def asked(
     meaning = Meaning(vectors, models.embedder, patience=60)
     search = open_search(services.database, clock=utc_now, meaning=meaning, lexicon=town.archive.lexicon)
     app.state.services = replace(services, search=search, asking=Asking(search, models.answerer))
-    yield Asked(budget, usage)
+    yield Asked(budget)
     await vectors.close()
 
 
@@ -78,12 +77,12 @@ async def test_a_question_is_answered_and_written_down_for_its_tenant(
     answer = (await client_of(town.member).post(ASK, json={"question": QUESTION})).json()
     assert answer["answered"] is True, answer
     assert answer["without_meaning"] == ""
-    assert [shown(one) for one in await used_since(asked.usage, SYSTEM, AGES)] == [
+    assert [shown(one) for one in await used_since(town.archive.database, SYSTEM, AGES)] == [
         ("answer", "gpt-4o-mini", 1, 431, 0.462),
         ("search", "text-embedding-3-small", 1, 7, 0.007),
     ]
     await client_of(town.other).post(ASK, json={"question": QUESTION})  # finds no post: there is nothing to read
-    other = await used_since(asked.usage, town.other.tenant_id, AGES)
+    other = await used_since(town.archive.database, town.other.tenant_id, AGES)
     assert [shown(one) for one in other] == [("search", "text-embedding-3-small", 1, 7, 0.007)]
     assert (await asked.budget.today()).tokens == 445
     assert len(openai.asked) == 3

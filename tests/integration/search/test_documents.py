@@ -1,15 +1,18 @@
 """The full-text index: what is written, and only when it changed."""
 
+# ruff: noqa: RUF001 - the posts are Russian
+
 from __future__ import annotations
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
 from telegram_assistant.language.documents import make_document
 from telegram_assistant.language.plan import Either, Plan
 from telegram_assistant.names import INDEXING
-from tests.integration.search.archive import NEWS, Archive
+from tests.integration.search.archive import NEWS, SPORT, Archive
 
 pytestmark = pytest.mark.integration
 
@@ -118,3 +121,46 @@ async def test_long_and_odd_words_are_kept(archive: Archive) -> None:
     await archive.post(1, words)
     [found] = await archive.documents.newest(Plan(channels=(NEWS,), must=(Either("'слово'"),)), limit=5)
     assert found.length == 20_006
+
+
+KOREA = "Президент Южной Кореи Юн Сок Ёль объявил о введении военного положения, сообщает агентство Ренхап."
+THE_SAME = "Военное положение введено в Южной Корее, объявил президент Юн Сок Ёль. Парламент страны заблокирован."
+CABLE = "Между Швецией и Финляндией повреждён ещё один телекоммуникационный кабель, пишет газета."
+
+
+async def stories(archive: Archive) -> dict[tuple[int, int], UUID]:
+    rows = await archive.rows(
+        "SELECT d.channel_id, p.message_id, d.story_id FROM search_documents d JOIN posts p ON p.id = d.post_id"
+    )
+    return {(row.channel_id, row.message_id): row.story_id for row in rows}
+
+
+async def test_a_post_is_given_the_story_of_those_that_tell_the_same(archive: Archive) -> None:
+    for channel, words in ((NEWS, KOREA), (SPORT, CABLE)):
+        await archive.post(1, words, channel=channel)
+    await archive.post(2, THE_SAME, channel=SPORT)
+    found = await stories(archive)
+    assert found[SPORT, 2] == found[NEWS, 1] != found[SPORT, 1]
+
+
+async def test_a_story_survives_edits_tags_and_its_first_post(archive: Archive) -> None:
+    first = await archive.post(1, KOREA)
+    await archive.post(2, THE_SAME, channel=SPORT)
+    before = await stories(archive)
+    await archive.index(archive.source(2, THE_SAME, channel=SPORT, tags=("корея",)))
+    assert await stories(archive) == before
+    await archive.index(archive.source(1, CABLE))
+    changed = await stories(archive)
+    assert changed[NEWS, 1] != changed[SPORT, 2] == before[SPORT, 2]
+    await archive.run("DELETE FROM posts WHERE id = :id", id=first)
+    await archive.post(3, KOREA)
+    assert (await stories(archive))[NEWS, 3] == before[SPORT, 2]
+
+
+async def test_posts_that_are_indexed_at_the_same_time_are_one_story(archive: Archive) -> None:
+    sources = []
+    for number in range(1, 9):
+        await archive.post(number, "погода", channel=NEWS if number % 2 else SPORT)
+        sources.append(archive.source(number, KOREA, channel=NEWS if number % 2 else SPORT))
+    await asyncio.gather(*(archive.index(source) for source in sources))
+    assert len(set((await stories(archive)).values())) == 1

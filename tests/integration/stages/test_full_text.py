@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from telegram_assistant.language.inflection import Inflection
 from telegram_assistant.language.lexemes import Lexicon
 from telegram_assistant.names import INDEXING, POSTS_DELETED, POSTS_PARSED
 from telegram_assistant.search.service import Search
-from telegram_assistant.stages.index_entry import Entry, EntryReader, SearchUpkeep
+from telegram_assistant.stages.index_entry import Entry, EntryReader, SearchUpkeep, TextIndex
 from telegram_assistant.stages.indexing import Indexes, index_posts, unindex_posts
 from telegram_assistant.stages.post_persistence import save_posts
 from telegram_assistant.stores.postgres.pages import Page
@@ -108,6 +108,9 @@ async def test_a_post_is_found_by_its_words_tags_and_filters(library: Library) -
     assert await library.found("погоды") == [1]
     assert await library.found("метеорологу") == [1]
     assert await library.found("tag:прогноз topic:weather lang:ru is:forwarded") == [1]
+    await library.through(post(3, "Скидка по промокоду на прогноз погоды, успейте купить."), topics=("ads",))
+    assert await library.found("погоды") == [3, 1]
+    assert (await library.found("погоды is:ad"), await library.found("погоды -is:ad")) == ([3], [1])
     assert await library.found("авангард") == [2]
     assert await library.found("футбол") == []
 
@@ -242,6 +245,40 @@ async def test_posts_that_were_indexed_before_get_their_documents(library: Libra
     assert await upkeep.fill() == 2
     assert await upkeep.fill() == 0
     assert await library.found("погода") == [1]
+
+
+@dataclass
+class Slow(TextIndex):
+    """Writes what it was given only after something else has happened."""
+
+    texts: TextIndex
+    meanwhile: list[Callable[[], Awaitable[None]]]
+
+    async def put(self, entries: Collection[Entry]) -> None:
+        for happen in self.meanwhile:
+            self.meanwhile = []
+            await happen()
+        await self.texts.put(entries)
+
+
+async def test_a_post_that_is_deleted_while_its_document_is_made_anew_stays_out(library: Library) -> None:
+    one = post(1, WEATHER)
+    await library.through(one)
+    await library.desk.change(
+        "INSERT INTO post_steps (post_id, stage, outcome, content_hash, trace_id, duration_ms)"
+        " SELECT id, :stage, 'done', content_hash, '', 0 FROM posts",
+        stage=INDEXING,
+    )
+    await library.desk.change("UPDATE search_documents SET version = 99, digest = ''")
+
+    async def deleted() -> None:
+        await library.desk.delete(one)
+        await library.unindex()
+
+    documents = SearchDocuments(library.desk.database)
+    upkeep = SearchUpkeep(Slow(library.indexes.texts, [deleted]), documents, library.indexes.entries)
+    await upkeep.fill()
+    assert await library.found("погода") == []
 
 
 async def test_words_are_counted_when_enough_changed(library: Library) -> None:

@@ -128,3 +128,21 @@ async def test_strangers_are_led_to_the_sign_in(client_of: ClientOf) -> None:
         answer = await client_of(page=True).get(path)
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/sign-in")
+
+
+@pytest.mark.usefixtures("posts")
+async def test_an_empty_page_offers_looser_filters_the_likely_spelling_and_saving(
+    town: Town, client_of: ClientOf
+) -> None:
+    client = client_of(town.member, page=True)
+    html = (await client.get("/search", params={"q": "нефть lang:en has:photo"})).text
+    assert "Nothing was found" in html
+    assert "Without lang:en <small>1</small>" in html
+    assert "you will be told when a post fits" in html
+    assert html.count('name="query" value="нефть lang:en has:photo"') == 2
+    [looser] = [one for one in links(html, "/search?q=") if one.endswith("+has%3Aphoto")][:1]
+    assert "1 story" in (await client.get(looser)).text
+    client.cookies.set("tga_language", "ru")
+    russian = (await client.get("/search", params={"q": "+нефтть"})).text
+    assert "Возможно, вы имели в виду «+нефть»? <small>2</small>" in russian
+    assert "Сохраните поиск" in russian

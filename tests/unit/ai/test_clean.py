@@ -61,3 +61,10 @@ def test_pieces_are_whole_sentences_and_bounded() -> None:
     assert pieces[0] == "Первое предложение. Второе предложение."
     assert max(map(len, pieces)) <= 100
     assert pieces_of("", 50) == []
+
+
+def test_remains_of_a_web_page_are_no_words() -> None:
+    copied = (
+        '<p>Рост&nbsp;цен</p> <img src="https://example.org/a.png?utm_source=x" alt="рис"> 2 < 3 <a href="/x">тут</a>'
+    )
+    assert words_of(plain(copied)) == ["Рост", "цен", "2", "3", "тут"]

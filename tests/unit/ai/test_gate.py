@@ -11,7 +11,7 @@ import pytest
 from telegram_assistant.ai.remote.gate import CallLimits, Gate, Kind, Trouble
 from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Reject, Retry
-from telegram_assistant.metrics import AI_BLOCKED
+from tests.metrics import sample
 
 pytestmark = pytest.mark.unit
 
@@ -195,11 +195,11 @@ async def test_a_wrong_key_waits_for_a_person_and_says_so() -> None:
     assert "THE_KEY" in str(told)
     assert told.after == 300.0
     assert blocked(gate)
-    assert AI_BLOCKED.labels("p", "key")._value.get() == 1
+    assert sample("ai_blocked", provider="p", ability="key") == 1
     clock.now += 300
     assert await gate.run(model) == "answer"
     assert not blocked(gate)
-    assert AI_BLOCKED.labels("p", "key")._value.get() == 0
+    assert sample("ai_blocked", provider="p", ability="key") == 0
 
 
 async def test_a_refused_input_is_rejected_and_the_door_stays_open() -> None:

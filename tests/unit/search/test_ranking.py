@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telegram_assistant.language.documents import Candidate
-from telegram_assistant.language.signatures import signature
 from telegram_assistant.search.ranking import Ranked, fold_stories, rank, scale_of, score_words
 
 pytestmark = pytest.mark.unit
@@ -23,7 +22,7 @@ TEXT = re.findall(r"\w+", "суд выдал ордер на арест прем
 
 
 def candidate(number: int, *ranks: float, length: int = 50, **fields: object) -> Candidate:
-    values: dict[str, object] = {"channel_id": number, "posted_at": NOW, "album_id": None, "signature": b""} | fields
+    values: dict[str, object] = {"channel_id": number, "posted_at": NOW, "album_id": None, "story_id": None} | fields
     return Candidate(post_id=UUID(int=number), length=length, ranks=ranks, **values)  # type: ignore[arg-type]  # by name
 
 
@@ -102,13 +101,11 @@ def test_an_album_is_one_story() -> None:
 
 
 def test_posts_that_tell_the_same_are_one_story() -> None:
-    same = signature(TEXT)
-    other = signature(["про", "погоду", *reversed(TEXT)])
     found = ranked(
-        candidate(1, signature=same),
-        candidate(2, signature=other),
-        candidate(3, signature=same, posted_at=NOW - timedelta(days=1)),
-        candidate(4, signature=b""),
-        candidate(5, signature=b""),
+        candidate(1, story_id=UUID(int=70)),
+        candidate(2, story_id=UUID(int=71)),
+        candidate(3, story_id=UUID(int=70), posted_at=NOW - timedelta(days=1)),
+        candidate(4),
+        candidate(5),
     )
     assert [[one.post_id.int for one in story.candidates] for story in fold_stories(found)] == [[1, 3], [2], [4], [5]]

@@ -104,10 +104,10 @@ class HitOut(FromValue):
 
 
 class FacetOut(BaseModel):
-    """A value that narrows the search, and in how many of the found posts it stands."""
+    """A value that narrows the search, and how many stories the search with it finds."""
 
     value: str = Field(examples=["@durov"])
-    posts: int
+    posts: int = Field(description="Stories. The search with this filter finds as many, or more if `at_least`.")
     title: str = Field(description="Of a channel.")
 
 
@@ -119,7 +119,7 @@ Narrowing = Annotated[FacetOut, BeforeValidator(_as_written)]
 
 
 class FacetsOut(FromValue):
-    """The commonest values among the thousand best, or newest; only on the first page."""
+    """The commonest values among the stories that were found; only on the first page."""
 
     channels: list[Narrowing]
     tags: list[Narrowing]
@@ -128,15 +128,26 @@ class FacetsOut(FromValue):
     has: list[Narrowing]
 
 
+class OfferOut(FromValue):
+    """Another query that finds something."""
+
+    query: str = Field(examples=["цены на нефть"])
+    found: int = Field(description="Stories that it finds.")
+    without: str = Field(description="The filters that it leaves out; empty: it is spelt otherwise.")
+
+
 class SearchOut(FromValue):
     """One page of what was found."""
 
     items: list[HitOut] = Field(validation_alias="hits")
     next: str | None = Field(validation_alias="cursor", description="Send it back as `cursor`; null: that was all.")
-    found: int = Field(description="Stories, as far as they were looked at: at most a thousand.")
+    found: int = Field(description="Stories that have the words, of the newest thousand posts that do.")
+    near: int = Field(description="Further stories, that are only near in meaning. They are in no facet.")
+    at_least: bool = Field(description="There are more posts than the thousand: `found` and facets may be larger.")
     facets: FacetsOut
     notes: list[Remark] = Field(description="What of the query could not be followed.")
     without_meaning: str = Field(description="Why the search went by words alone; empty: it did not have to.")
+    offers: list[OfferOut] = Field(description="What to try where nothing was found; a saved search waits for posts.")
 
 
 class QuestionIn(BaseModel):
@@ -154,6 +165,7 @@ class AnswerOut(FromValue):
         answered=True,
         sentences=[{"text": "«Спартак» обыграл «Зенит» в финале.", "sources": [1]}],
         sources=[],
+        quotes=[],
         looked_at=8,
         notes=[],
         without_meaning="",
@@ -162,6 +174,7 @@ class AnswerOut(FromValue):
     answered: bool = Field(description="False: it is not in your channels.")
     sentences: list[Said]
     sources: list[FoundPostOut] = Field(description="The posts that the sentences name: the first is number 1.")
+    quotes: list[str] = Field(description="Of each source the passage that says it, in the same order.")
     looked_at: int = Field(description="Posts that were read for it.")
     notes: list[Remark]
     without_meaning: str

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 import msgspec
+from asyncpg import Connection
+from msgspec import structs
 
 from telegram_assistant.domain.query import Filters
 from telegram_assistant.language.documents import (
@@ -22,10 +26,14 @@ from telegram_assistant.language.documents import (
     month_key,
 )
 from telegram_assistant.language.lexemes import any_of, quoted
+from telegram_assistant.language.other_names import counted
 from telegram_assistant.language.plan import Counts, Either, Plan, Scored
+from telegram_assistant.language.stories import Rarity, Telling, keys_near, keys_of, place
 from telegram_assistant.names import INDEXING
 from telegram_assistant.stores.postgres.database import Store, raw_transaction
 
+MOST_COMPARED = 200  # posts that a new one is compared with
+COMMON = 5_000  # a word of one in so many documents, or of fewer, is as rare as any
 SAMPLE = 20_000  # documents in which words are counted
 MANY = 8_000  # where more documents than these fit, the newest months are looked through first
 SPANS = (1, 3, 12)  # months
@@ -34,7 +42,8 @@ TYPICAL_SPAN = 24  # months that an archive covers: only how far the first look 
 _COLUMNS = (
     *("post_id uuid", "channel_id bigint", "posted_at timestamptz", "album_id uuid", "language text"),
     *("tags text[]", "topics text[]", "has text[]", "marks text[]", "deleted boolean", "length integer"),
-    *("signature bytea", "words tsvector", "forms tsvector", "digest text", "version integer"),
+    *("signature bytea", "outline bytea", "words tsvector", "forms tsvector", "digest text", "version integer"),
+    "story_id uuid",
 )
 _NAMES = tuple(column.split()[0] for column in _COLUMNS)
 _NEW = ", ".join([*(f"{name} = excluded.{name}" for name in _NAMES[1:]), "changed_at = clock_timestamp()"])
@@ -49,6 +58,15 @@ ORDER BY n.post_id
 ON CONFLICT (post_id) DO UPDATE SET {_NEW}
 WHERE d.digest <> excluded.digest AND ($3::text[] IS NULL OR d.digest = $3[array_position($2::uuid[], d.post_id)])
 RETURNING post_id
+"""
+# Posts are given their stories one batch after the other: two at once could tell of the same event.
+_ONE_BY_ONE = "SELECT pg_advisory_xact_lock(hashtext('stories'))"
+_TELLING = "post_id, channel_id, posted_at, signature, outline, story_id"
+_FORMER = f"SELECT {_TELLING} FROM search_documents WHERE post_id = ANY($1::uuid[])"
+_MAY_TELL_THE_SAME = f"""
+SELECT n.number, d.* FROM unnest($1::text[]) WITH ORDINALITY AS n(keys, number) CROSS JOIN LATERAL (
+  SELECT {_TELLING} FROM search_documents
+  WHERE forms @@ n.keys::tsquery AND NOT deleted AND story_id IS NOT NULL LIMIT {MOST_COMPARED}) d
 """
 _COMPLETE = f"""
 UPDATE search_documents d SET version = {VERSION}, changed_at = clock_timestamp()
@@ -65,6 +83,12 @@ SELECT word, greatest(1, round(ndoc * $1::float8))::bigint FROM ts_stat($2) WHER
 """
 # Of the forms as they are written those of one document only are left out: most of them are misspelt.
 _COUNT_FORMS = f"{_COUNT} AND (word ~ '^(tag|topic|lang|has|is):' OR word ~ '^=' AND ndoc > 1) ON CONFLICT DO NOTHING"
+_NAME = "name:"  # before an abbreviation and its full name: no word has a colon in it
+_SAYS_NAMES = r"""
+SELECT d.channel_id, p.text FROM {} JOIN posts p ON p.id = d.post_id
+WHERE NOT d.deleted AND p.text ~ '\([A-Z\u0410-\u042f\u0401]{{2,7}}\)|[A-Z\u0410-\u042f\u0401]{{2,7}} \('
+"""
+_ADD_TERM = "INSERT INTO search_terms (lexeme, documents) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 # PostgreSQL takes all rare words for equally rare, and far too common: so ways round the index are closed to it, and
 # for words the one by time.
 _NEWEST = "ORDER BY posted_at DESC, post_id DESC LIMIT {}"
@@ -76,11 +100,12 @@ SET LOCAL enable_seqscan = off;
 SET LOCAL max_parallel_workers_per_gather = 0
 """
 _FACETS = """
-SELECT kind, value, count(*) AS posts FROM search_documents d CROSS JOIN LATERAL (
+SELECT kind, value, count(DISTINCT n.story) AS posts FROM unnest($1::uuid[], $2::int[]) AS n(post_id, story)
+JOIN search_documents d USING (post_id) CROSS JOIN LATERAL (
   SELECT 'channels' AS kind, d.channel_id::text AS value UNION ALL SELECT 'languages', d.language
   UNION ALL SELECT 'tags', unnest(d.tags) UNION ALL SELECT 'topics', unnest(d.topics)
   UNION ALL SELECT 'has', unnest(d.has)) v
-WHERE d.post_id = ANY($1::uuid[]) AND value <> '' GROUP BY kind, value ORDER BY posts DESC, value
+WHERE value <> '' GROUP BY kind, value ORDER BY posts DESC, value
 """
 _CHANGED = f"""
 SELECT post_id, changed_at, indexed_at, posted_at, version <> {WORDS_ONLY} FROM search_documents
@@ -111,10 +136,10 @@ class SearchDocuments(Store):
         """
         if not documents:
             return set()
-        rows = msgspec.json.encode(documents).decode()
         ids = [document.post_id for document in documents]
         former = None if over is None else [over.get(post_id, "") for post_id in ids]
         async with raw_transaction(self._database) as connection:
+            rows = msgspec.json.encode(await with_stories(connection, documents)).decode()
             changed = await connection.fetch(_PUT, rows, ids, former)
         return {row["post_id"] for row in changed}
 
@@ -138,7 +163,19 @@ class SearchDocuments(Store):
                 documents = f"SELECT {column} FROM search_documents{sample} WHERE NOT deleted"
                 await connection.execute(statement, 1 / share, documents, least)
             await connection.execute("INSERT INTO search_terms (lexeme, documents) VALUES ('', $1)", total)
+            said = await connection.fetch(_SAYS_NAMES.format(f"search_documents d{sample}"))
+            names = await asyncio.to_thread(counted, [tuple(row) for row in said])
+            rows = [(f"{_NAME}{letters}={name}", posts) for (letters, name), posts in names.items()]
+            await connection.executemany(_ADD_TERM, rows)
         return total
+
+    async def learnt_names(self) -> dict[tuple[str, str], int]:
+        """Abbreviations and what posts say that they stand for, with how often."""
+        statement = "SELECT lexeme, documents FROM search_terms WHERE starts_with(lexeme, $1)"
+        async with raw_transaction(self._database) as connection:
+            rows = await connection.fetch(statement, _NAME)
+        pairs = [(row["lexeme"].removeprefix(_NAME).partition("="), row["documents"]) for row in rows]
+        return {(letters, name): posts for (letters, _, name), posts in pairs}
 
     async def counts(self, keys: Sequence[str]) -> Counts:
         """Of words and filters."""
@@ -147,6 +184,16 @@ class SearchDocuments(Store):
             rows = await connection.fetch(statement, ["", *keys])
         found = {row["lexeme"]: row["documents"] for row in rows}
         return Counts(found.pop("", 0), found)
+
+    async def rarity(self) -> Rarity:
+        """Of all words but the rarest, which have no number of their own."""
+        statement = (
+            "SELECT lexeme, documents FROM search_terms, (SELECT coalesce(max(documents), 0) AS total FROM search_terms"
+            " WHERE lexeme = '') t WHERE lexeme !~ '^=' AND documents > t.total / $1"
+        )
+        async with raw_transaction(self._database) as connection:
+            found = {row["lexeme"]: row["documents"] for row in await connection.fetch(statement, COMMON)}
+        return Rarity(found.pop("", 0), found)
 
     async def words(self, *, limit: int) -> dict[str, int]:
         """The commonest words as they are written, and in how many documents each stands."""
@@ -191,6 +238,17 @@ class SearchDocuments(Store):
             rows = await connection.fetch(statement.text(), *statement.values)
         return [Candidate(*row) for row in rows]
 
+    async def tellers(self, plan: Plan, story_ids: Sequence[UUID], *, limit: int) -> list[Candidate]:
+        """Posts of these stories, the newest first."""
+        if not story_ids or not plan.channels:
+            return []
+        statement = Statement(plan)
+        statement.where.append(f"story_id = ANY({statement.bind(list(story_ids), 'uuid[]')})")
+        async with raw_transaction(self._database) as connection:
+            await connection.execute(_SETTINGS)
+            rows = await connection.fetch(statement.text(_NEWEST_OF_FOUND.format(int(limit))), *statement.values)
+        return [Candidate(*row) for row in rows]
+
     async def matching(self, plan: Plan, post_ids: Sequence[UUID]) -> list[Candidate]:
         """Those of these posts that have all words of the query, too."""
         if not post_ids or not plan.channels:
@@ -217,13 +275,46 @@ class SearchDocuments(Store):
             found: datetime | None = await connection.fetchval("SELECT max(changed_at) FROM search_documents")
         return found
 
-    async def facets(self, post_ids: Sequence[UUID]) -> dict[str, list[tuple[str, int]]]:
-        """By kind the values of these posts, the commonest first."""
+    async def facets(self, stories: Sequence[Sequence[UUID]]) -> dict[str, list[tuple[str, int]]]:
+        """By kind the values of the posts of these stories, the commonest first, and how many stories have each."""
+        posts = [(post_id, number) for number, story in enumerate(stories) for post_id in story]
         found: dict[str, list[tuple[str, int]]] = defaultdict(list)
         async with raw_transaction(self._database) as connection:
-            for row in await connection.fetch(_FACETS, list(post_ids)):
+            for row in await connection.fetch(_FACETS, [one for one, _ in posts], [number for _, number in posts]):
                 found[row["kind"]].append((row["value"], row["posts"]))
         return dict(found)
+
+
+async def with_stories(connection: Connection, documents: Sequence[Document]) -> list[Document]:
+    """Each with the story that it tells."""
+    await connection.execute(_ONE_BY_ONE)
+    await connection.execute(_SETTINGS)
+    ids = [one.post_id for one in documents]
+    former = {row["post_id"]: Telling(*row) for row in await connection.fetch(_FORMER, ids)}
+    stories = {one.post_id: former[one.post_id].story_id for one in documents if one.deleted and one.post_id in former}
+    new = sorted((one.telling() for one in documents if not one.deleted), key=lambda one: one.posted_at)
+    new = [one for one in new if one.outline or one.signature]  # others say too little
+    wanted = [keys_near(one) for one in new]
+    near: dict[int, list[Telling]] = defaultdict(list)
+    for number, *row in await connection.fetch(_MAY_TELL_THE_SAME, [any_of(map(quoted, keys)) for keys in wanted]):
+        near[number].append(Telling(*row))
+    placed: list[tuple[Telling, frozenset[str]]] = []
+    for number, (one, keys) in enumerate(zip(new, wanted, strict=True), start=1):
+        story_id = place(one, [*near[number], *_beside(keys, placed)], former.get(one.post_id))
+        placed.append((replace(one, story_id=story_id), frozenset(keys_of(one))))
+        stories[one.post_id] = story_id
+    return [structs.replace(one, story_id=stories.get(one.post_id)) for one in documents]
+
+
+def _beside(keys: Sequence[str], placed: Sequence[tuple[Telling, frozenset[str]]]) -> list[Telling]:
+    """Those that may tell the same, the rarest word in common first: of stories that fit alike, that one is taken."""
+    order = {key: at for at, key in reversed(list(enumerate(keys)))}
+    shared = [
+        (min(order[key] for key in theirs if key in order), mate)
+        for mate, theirs in placed
+        if not theirs.isdisjoint(keys)
+    ]
+    return [mate for _, mate in sorted(shared, key=itemgetter(0))]
 
 
 def _go_on(statement: Statement, after: tuple[datetime, UUID] | None, as_of: datetime | None) -> None:
@@ -249,8 +340,9 @@ def _months(plan: Plan, limit: int, until: datetime) -> Iterator[list[str]]:
 FEW_CHANNELS = 50  # so many are looked up in the index together with the words
 WEIGHTS = "{0.2,0.5,0.7,1.0}"  # of a page's text, of pictures, of tags, of the post itself (D, C, B, A)
 ONCE = 0.6  # what ts_rank gives for a word that stands once in the post itself, about
+OTHER_NAME = 0.4  # the same for another name of what is looked for
 MOST_MONTHS = 24  # that are looked up; a longer time is only checked
-FOUND = ("post_id", "channel_id", "posted_at", "album_id", "length", "signature")
+FOUND = ("post_id", "channel_id", "posted_at", "album_id", "length", "story_id")
 
 
 class Statement:
@@ -317,14 +409,20 @@ class Statement:
 
     def _rank(self, scored: Scored) -> str:
         ranks: list[str] = []
-        if scored.fits.words:
-            query = f"{self.bind(scored.fits.words, 'text')}::tsquery"
+        # Each by itself: ts_rank divides by the number of options, and one that fits is enough.
+        for option in scored.options:
+            query = f"{self.bind(option, 'text')}::tsquery"
             rank = f"ts_rank('{WEIGHTS}', words, {query})"
             # ts_rank does not look whether the words of a phrase stand side by side.
             ranks.append(f"CASE WHEN words @@ {query} THEN {rank} ELSE 0 END" if scored.phrase else rank)
+        if scored.foreign:
+            query = f"{self.bind(scored.foreign, 'text')}::tsquery"
+            ranks.append(f"{scored.foreign_weight:.4f} * ts_rank('{WEIGHTS}', words, {query})")
         if scored.fits.forms:
             query = f"{self.bind(scored.fits.forms, 'text')}::tsquery"
             ranks.append(f"CASE WHEN forms @@ {query} THEN {ONCE} ELSE 0 END")
+        if scored.others:
+            ranks.append(f"CASE WHEN words @@ {self.bind(scored.others, 'text')}::tsquery THEN {OTHER_NAME} ELSE 0 END")
         return f"greatest({', '.join(ranks)})"
 
 

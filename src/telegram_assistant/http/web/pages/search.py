@@ -17,7 +17,7 @@ from markupsafe import Markup
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.interests import Act, topics_of_query
 from telegram_assistant.domain.query import filters_in, has_filter, with_filter, without_filter, without_filters
-from telegram_assistant.domain.results import Facet, Facets, Hit, Results, Shown, Snippet, Sort
+from telegram_assistant.domain.results import Facet, Facets, Hit, Offer, Results, Shown, Snippet, Sort
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import LONGEST_OF_SEARCH
 from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, ServicesDep, services_of
@@ -76,6 +76,7 @@ class Chip:
     href: str
     on: bool = False
     posts: int | None = None
+    more: bool = False  # there may be more posts than that
 
 
 @router.get("/search")
@@ -99,6 +100,7 @@ async def search(
         has_words=bool(words),
         chips=_chips(query, sort),
         facets=_facets(query, sort, results.facets, language),
+        offers=[_offer(offer, sort, language) for offer in results.offers],
         examples=list(zip(EXAMPLES[language], MEANINGS, strict=True)),
         **await _shown(services, caller, results),
     )
@@ -149,6 +151,12 @@ def _chips(query: str, sort: Sort) -> list[Chip]:
     """The filters that are in the query, to be taken out."""
     written = dict.fromkeys(token for token, _, _ in filters_in(query))
     return [Chip(token, _address(without_filter(query, token), sort), on=True) for token in written]
+
+
+def _offer(offer: Offer, sort: Sort, language: str) -> Chip:
+    key, value = ("offer_without", offer.without) if offer.without else ("offer_spelling", offer.query)
+    title = load_texts()(language, f"search.{key}", value=value)
+    return Chip(title, _address(offer.query, sort), posts=offer.found, more=offer.counted.at_least)
 
 
 def _facets(query: str, sort: Sort, facets: Facets, language: str) -> dict[str, list[Chip]]:
