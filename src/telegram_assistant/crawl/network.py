@@ -1,5 +1,7 @@
 """Connections that cannot be led astray: the name is resolved here, every answer is checked, and exactly a checked
 address is connected to, while Host, SNI and the certificate keep the name. A second answer of the DNS changes nothing.
+Behind a proxy it is the same: the proxy is asked for the checked address. With PROXY_RESOLVES_NAMES it is asked for
+the name instead, and the address is not checked.
 A POST to an address of a stranger goes this way too: never redirected, its answer read a little.
 """
 
@@ -13,15 +15,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import anyio.abc
 import httpcore
+from httpcore._backends.anyio import AnyIOStream  # it has no public name, and a socket of ours no other way in
 
+from telegram_assistant.domain.proxies import Proxy
 from telegram_assistant.domain.urls import NO_HOSTS, Allowance, BadUrl, Url, closed, forbidden, is_loopback, parse_url
 from telegram_assistant.errors import Reject, Retry, Skip
+from telegram_assistant.tunnels import open_tunnel
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]  # host and port to addresses
 
 MOST_ADDRESSES = 4  # that are tried, one after another
 READ_SIZE = 64 * 1024  # httpcore asks for so much at once
+TUNNEL_SECONDS = 15.0
 
 
 async def ask_system(host: str, port: int) -> Sequence[str]:
@@ -29,6 +36,40 @@ async def ask_system(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
+
+
+async def leave_to_proxy(host: str, port: int) -> Sequence[str]:
+    """The name as it is: the proxy looks it up."""
+    del port
+    return [host]
+
+
+class ProxyNetwork(httpcore.AsyncNetworkBackend):
+    """All connections through a proxy, but for those to this machine, which were allowed by name."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._direct = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        if is_loopback(host):
+            return await self._direct.connect_tcp(host, port, timeout, local_address, socket_options)
+        try:
+            tunnel = await open_tunnel(self._proxy, host, port, seconds=timeout or TUNNEL_SECONDS)
+        except ConnectionError as exc:
+            raise httpcore.ConnectError(str(exc)) from exc
+        return AnyIOStream(await anyio.abc.SocketStream.from_socket(tunnel))
+
+
+def network_through(proxy: Proxy | None) -> httpcore.AsyncNetworkBackend:
+    return httpcore.AnyIOBackend() if proxy is None else ProxyNetwork(proxy)
 
 
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
@@ -82,6 +123,8 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         if not addresses:
             raise Skip(f"there is no host {host}")
         open_here = (host, port) in self._allow
+        if self._resolve is leave_to_proxy:  # an address in a link was judged with the link
+            return addresses
         for address in addresses:
             why = None if open_here and is_loopback(address) else closed(address)
             if why:  # one bad answer spoils the rest: no honest name mixes public and private addresses

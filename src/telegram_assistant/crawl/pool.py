@@ -44,7 +44,7 @@ class Pool:
         self._pages = pages
         self._longest = longest
         self._idle: list[Worker] = []
-        self._all: set[Worker] = set()
+        self.workers: set[Worker] = set()
 
     async def extract(self, body: bytes, *, url: str, kind: str, charset: str) -> Extracted:
         """Raises Skip when this page cannot be taken apart, Retry when no page can."""
@@ -67,12 +67,12 @@ class Pool:
 
     async def close(self) -> None:
         self._idle.clear()
-        for worker in tuple(self._all):
+        for worker in tuple(self.workers):
             await self._end(worker)
 
     def _new(self) -> Worker:
         worker = Worker("page_reader", self._command, limit=self._seconds, largest=LONGEST_ANSWER, env=self._env)
-        self._all.add(worker)
+        self.workers.add(worker)
         return worker
 
     async def _ask(self, worker: Worker, request: bytes) -> Extracted:
@@ -101,7 +101,7 @@ class Pool:
                 raise Skip(f"the page crashed its reader: {lost.words}") from lost
 
     async def _end(self, worker: Worker) -> None:
-        self._all.discard(worker)
+        self.workers.discard(worker)
         await worker.close()
 
 

@@ -23,6 +23,7 @@ from telegram_assistant.doctor.servers import (
     look_at_upkeep,
     look_at_vectors,
 )
+from telegram_assistant.doctor.ways import look_at_ways
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.errors import Fatal
 from telegram_assistant.http.serving import listen
@@ -44,6 +45,7 @@ async def examine_all(settings: Settings) -> list[Finding]:
     database_url, redis_url = _addresses(settings, running)
     found += await look_at_database(database_url, settings) if database_url else [_embedded("PostgreSQL")]
     found.append(await look_at_redis(redis_url, settings.tls_ca_file) if redis_url else _embedded("Valkey"))
+    found += await look_at_ways(database_url, settings)
     found.append(await look_at_media(settings))
     try:
         model = await configured_model(settings)

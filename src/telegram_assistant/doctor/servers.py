@@ -60,7 +60,7 @@ async def look_at_database(url: str, settings: Settings, clock: Callable[[], dat
     database = open_database(url, pool_size=1, ca_file=settings.tls_ca_file)
     try:
         found = [await _version(database), schema := await _schema(database), await _clock(database, clock)]
-        if schema.level != "fail":
+        if schema.level == "ok":
             found.append(await _accounts(database, settings))
     except (DBAPIError, OSError) as exc:
         return [fail("PostgreSQL", f"it does not do what it is asked: {exc}".splitlines()[0], ADVICE)]
@@ -115,7 +115,7 @@ async def _accounts(database: AsyncEngine, settings: Settings) -> Finding:
     async with database.connect() as connection:
         if not await connection.scalar(text("SELECT to_regclass('telegram_accounts') IS NOT NULL")):
             return warn(name, "there are none yet", "tga login")
-    sealer = _sealer(settings)
+    sealer = sealer_of(settings)
     accounts = TelegramAccounts(database, sealer or Sealer("no session is opened"))
     found = await accounts.all()
     if sealer is None and found:
@@ -141,7 +141,7 @@ def _judge(accounts: TelegramAccounts, found: list[Account], settings: Settings)
     return ok(name, f"{len(active)} can read")
 
 
-def _sealer(settings: Settings) -> Sealer | None:
+def sealer_of(settings: Settings) -> Sealer | None:
     """None: there is no key. One is not made here."""
     if settings.tga_secret_key is not None:
         return Sealer(settings.tga_secret_key.get_secret_value())

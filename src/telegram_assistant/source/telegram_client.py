@@ -23,9 +23,11 @@ from telethon.tl.alltlobjects import LAYER, tlobjects
 
 from telegram_assistant import __version__
 from telegram_assistant.config import TelegramServer
+from telegram_assistant.domain.proxies import Proxy
 from telegram_assistant.errors import Fatal
 from telegram_assistant.log import nothing_bound
 from telegram_assistant.source.telegram_messages import user_name
+from telegram_assistant.source.telegram_proxy import Route, connection_through
 
 CONNECT_SECONDS = 10  # one attempt
 CONNECTION_RETRIES = 3
@@ -38,7 +40,11 @@ READING = frozenset(
         "channels.getFullChannel",
         "channels.getMessages",
         "contacts.resolveUsername",
+        "chatlists.checkChatlistInvite",
         "messages.checkChatInvite",
+        "messages.getDialogFilters",
+        "messages.getDialogs",
+        "messages.getForumTopics",
         "messages.getHistory",
         "messages.getReplies",
         "updates.getChannelDifference",
@@ -50,6 +56,11 @@ READING = frozenset(
         "help.getConfig",
         "updates.getDifference",
         "updates.getState",
+    }
+    | {  # a large history with wider limits; all that a takeout changes is that it begins and ends
+        "account.initTakeoutSession",
+        "invokeWithTakeout(messages.getHistory)",
+        "invokeWithTakeout(account.finishTakeoutSession)",
     }
 )
 
@@ -109,7 +120,9 @@ def allowed_method(request: Any) -> str:
 
 
 def method_name(request: Any) -> str:
-    """A request's name as Telegram's documentation has it, such as `messages.getHistory`."""
+    """A request's name as Telegram's documentation has it, such as `messages.getHistory`; in a takeout with both."""
+    if isinstance(request, functions.InvokeWithTakeoutRequest):
+        return f"invokeWithTakeout({method_name(request.query)})"
     kind = type(request)
     topic = kind.__module__.rpartition(".")[2]
     name = kind.__name__.removesuffix("Request")
@@ -130,6 +143,12 @@ class ReadingClient(TelegramClient):  # type: ignore[misc] # telethon ships no t
     @property
     def receives_updates(self) -> bool:
         return not self._no_updates
+
+    @property
+    def route(self) -> Route | None:
+        """The proxy that it goes through; None: it connects directly."""
+        route: Route | None = self._proxy
+        return route
 
     @property
     def server_time(self) -> datetime:
@@ -179,6 +198,7 @@ def open_client(
     server: TelegramServer | None = None,
     rsa_key_pem: str | None = None,
     purpose: Purpose = "read",
+    proxy: Proxy | None = None,
 ) -> Any:
     """A client that is not connected yet. Updates come to a `live` one only; only `login` may sign in."""
     kept = _session(session)
@@ -201,6 +221,7 @@ def open_client(
         receive_updates=purpose != "read",
         device_model="Telegram Assistant",
         app_version=__version__,
+        **connection_through(proxy),
     )
 
 

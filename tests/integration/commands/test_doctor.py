@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from telegram_assistant.cli import accounts
 from telegram_assistant.config import Settings
 from telegram_assistant.doctor import Level
 from telegram_assistant.doctor.examination import disk, port, trained_data
@@ -26,6 +27,10 @@ from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.migrate import known_revisions
 from telegram_assistant.stores.sealed import Sealer
 from telegram_assistant.wiring.models import place_of_indexes
+from telegram_simulator.preview import PreviewPages
+from telegram_simulator.server import Simulator
+from telegram_simulator.world import World
+from tests.proxies import MTProxy, Socks5Proxy
 
 pytestmark = pytest.mark.integration
 
@@ -36,8 +41,15 @@ OURS = Model("ours", 4)
 
 
 @pytest.fixture
-def home(environment: dict[str, str]) -> Path:
-    """A data folder as tga makes it, with free ports."""
+async def telegram() -> AsyncIterator[Simulator]:
+    async with Simulator(World()) as simulator:
+        yield simulator
+
+
+@pytest.fixture
+def home(environment: dict[str, str], telegram: Simulator) -> Path:
+    """A data folder as tga makes it, with free ports, and a Telegram that answers."""
+    environment["TELEGRAM_SERVER"] = telegram.address
     environment["INGEST_HEALTH_PORT"], environment["API_PORT"] = str(free_port()), str(free_port())
     path = Path(environment["TGA_DATA_DIR"])
     (path / "keys").mkdir(mode=0o700, parents=True)
@@ -288,3 +300,58 @@ def test_vectors_of_another_model(tmp_path: Path) -> None:
 async def test_settings_that_are_wrong(tga: Tga, environment: dict[str, str]) -> None:
     environment["API_PORT"] = "pages"
     await found(tga, "settings", "fail", "API_PORT='pages'", "env.example")
+
+
+@pytest.mark.usefixtures("home")
+async def test_which_way_leads_to_telegram(
+    tga: Tga,
+    environment: dict[str, str],
+    account: TelegramAccounts,
+    telegram: Simulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Directly, through which proxy, or not at all; never with a secret."""
+    _, host, port_ = telegram.address.split(":")
+    assert (await report(tga))[1]["way to Telegram"]["what"] == "directly"
+    (reader,) = await account.all()
+    async with (
+        Socks5Proxy(login=("ann", "s3cret")) as socks,
+        MTProxy((host, int(port_)), key=b"0123456789abcdef", domain="example.org") as mtproxy,
+        PreviewPages(World()) as pages,
+    ):
+        environment |= {"PROXY_URL": socks.url, "PREVIEW_HOSTS": "http://previews.test"}
+        socks.leads["previews.test", 80] = ("127.0.0.1", int(pages.address.rpartition(":")[2]))
+        assert "goes through mtproxy://127.0.0.1" in (await tga("accounts", "proxy", reader.id, mtproxy.url)).words
+        code, findings = await report(tga)
+        assert code == 0, findings
+        assert findings["way to Telegram"]["what"] == f"through socks5://127.0.0.1:{socks.port}"
+        assert findings["way to Telegram of reader"]["what"] == f"through mtproxy://127.0.0.1:{mtproxy.port}"
+        assert findings["way to previews"]["what"] == f"through socks5://127.0.0.1:{socks.port}"
+        assert socks.asked == [(host, int(port_)), ("previews.test", 80)]
+        monkeypatch.setattr(accounts.console, "width", 200)
+        listed = await tga("accounts", "list")
+        assert reader.id in listed.out
+        assert f"mtproxy://127.0.0.1:{mtproxy.port}" in listed.out
+        environment["PROXY_URL"] = socks.url.replace("s3cret", "0ther-s3cret")
+        code, findings = await report(tga)
+        assert code == 1
+        assert "directly Telegram does answer" in findings["way to Telegram"]["todo"]
+        for printed in (listed, await tga("doctor")):
+            assert "s3cret" not in printed.out
+            assert mtproxy.secret not in printed.out
+    (sealed,) = [one.proxy for one in await account.all()]
+    assert sealed is not None
+    assert b"secret" not in sealed
+    assert "directly from now on" in (await tga("accounts", "proxy", reader.id, "direct")).words
+    refused = await tga("accounts", "proxy", reader.id, "ftp://s3cret@a:1")
+    assert refused.code
+    assert "socks5://" in refused.out
+    assert "s3cret" not in refused.out
+
+
+@pytest.mark.usefixtures("home", "account")
+async def test_no_way_leads_to_telegram(tga: Tga, environment: dict[str, str]) -> None:
+    environment["TELEGRAM_SERVER"] = f"2:127.0.0.1:{free_port()}"
+    await found(tga, "way to Telegram", "fail", "Telegram does not answer", "TELEGRAM_PROXY")
+    environment["TELEGRAM_PROXY"] = f"http://127.0.0.1:{free_port()}"
+    await found(tga, "way to Telegram", "fail", "did not connect us", "directly Telegram does not answer either")

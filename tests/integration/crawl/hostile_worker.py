@@ -35,7 +35,7 @@ def engine(job: Job, body: bytes) -> Extracted:
             return Extracted(text="x" * (5 * 2**20))
         case _:
             pass
-    return Extracted(title=str(os.getpid()), text=what, description=" ".join(sorted(os.environ)), site=job.url)
+    return Extracted(title=str(os.getpid()), text=what, description="", site=job.url)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ async def test_a_page_that_is_truly_too_slow_is_killed() -> None:
     pool = Pool(worker_command("trafilatura"), seconds=3)
     try:
         await read(pool, f"<html><body>{P}</body></html>")
-        [worker] = pool._all
+        [worker] = pool.workers
         pid = worker.pid
         assert pid is not None
         with pytest.raises(Skip, match="could not be read within 3 s"):

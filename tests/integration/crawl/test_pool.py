@@ -40,13 +40,11 @@ async def ask(pool: Pool, what: str = "fine") -> Extracted:
     return await pool.extract(what.encode(), url="http://a.test/", kind="text/html", charset="utf-8")
 
 
-async def test_a_process_serves_many_pages_and_knows_no_secret(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TELEGRAM_SESSION", "secret")
+async def test_a_process_serves_many_pages(make: Make) -> None:
     pool = make()
     answers = [await ask(pool) for _ in range(3)]
     assert len({answer.title for answer in answers}) == 1
     assert answers[0].text == "fine"
-    assert "TELEGRAM_SESSION" not in answers[0].description
 
 
 @pytest.mark.parametrize("what", ["hang", "spin"])
@@ -129,14 +127,3 @@ async def test_closing_ends_every_process(make: Make) -> None:
     pids = {int(answer.title) for answer in await asyncio.gather(ask(pool), ask(pool))}
     await pool.close()
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
-
-
-async def test_a_process_ends_when_its_parent_is_gone(make: Make) -> None:
-    pool = make()
-    process = psutil.Process(int((await ask(pool)).title))
-    [worker] = pool._all
-    assert worker._process is not None
-    assert worker._process.stdin is not None
-    worker._process.stdin.close()  # as the system does with the pipes of a killed parent
-    gone, _ = await asyncio.to_thread(psutil.wait_procs, [process], 20)
-    assert gone
