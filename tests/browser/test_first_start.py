@@ -38,7 +38,8 @@ async def test_from_the_link_to_a_search(start: Starter, open_context: OpenConte
     await page.locator("#password").fill("a long enough password")
     await page.locator("main form button").click()
     root = welcome.partition("/welcome")[0]
-    await expect(page).to_have_url(f"{root}/")
+    await expect(page).to_have_url(f"{root}/start")
+    await page.get_by_role("link", name="Осмотреться").or_(page.locator("nav a[href='/']")).first.click()
 
     # Posts arrive without being asked for: first the place where they will be, then they themselves.
     await expect(page.locator("article").first).to_be_visible(timeout=300_000)
@@ -48,14 +49,15 @@ async def test_from_the_link_to_a_search(start: Starter, open_context: OpenConte
     await page.get_by_role("link", name="Сводка дня").click()
     await expect(page.locator("main")).to_contain_text("ничего не пропущено", timeout=300_000)
 
-    # The channel is given up, and added again by its name.
+    # The channel is given up, and added again by its name. Its page may ask once more how far it is read: 404.
+    watch.expected += [f"404 (Not Found) ({page.url}/coverage", "[object HTMLDivElement]"]
     page.on("dialog", lambda dialog: dialog.accept())
     await page.get_by_role("button", name="Удалить канал").click()
     await expect(page).to_have_url(f"{root}/channels")
     await page.goto(f"{root}/channels")
     await expect(page.get_by_text("@svodka_dnya")).to_have_count(0)
-    await page.get_by_placeholder(re.compile("t.me")).fill("https://t.me/svodka_dnya")
-    await page.get_by_role("button", name="Добавить").click()
+    await page.locator("input[name=reference]").fill("https://t.me/svodka_dnya")
+    await page.get_by_role("button", name="Добавить", exact=True).click()
     await expect(page.get_by_role("link", name="Сводка дня").first).to_be_visible(timeout=300_000)
 
     await page.goto(f"{root}/search?q=has:photo")

@@ -19,7 +19,7 @@ from telegram_assistant.source.telegram_client import AccountInfo, account_of
 from telegram_assistant.source.telegram_errors import translated
 
 Show: TypeAlias = Callable[[str], None]
-Ask: TypeAlias = Callable[[str], str]  # a prompt to show -> what the person typed
+Ask: TypeAlias = Callable[[str], Awaitable[str]]  # a prompt to show -> what the person typed
 
 PATIENCE = 300.0  # seconds in which a QR code must be scanned
 REQUEST_SECONDS = 30.0
@@ -28,21 +28,41 @@ ATTEMPTS = 3  # at a code or a password
 _PASSWORD = "Two-step verification password"  # noqa: S105 - the prompt for one
 _CODE = "Code that Telegram sent you"
 
-_REFUSED: tuple[tuple[type[Exception], str], ...] = (
-    (errors.PhoneNumberBannedError, "Telegram has banned this phone number"),
-    (errors.PhoneNumberInvalidError, "this is not a phone number; write it with the country code, like +79990000000"),
-    (errors.PhoneNumberUnoccupiedError, "no account of Telegram has this number; sign up in an app of Telegram first"),
-    (errors.PhoneCodeExpiredError, "the code has expired; begin again to get a new one"),
-    (errors.UserDeactivatedBanError, "Telegram has banned this account"),
-    (errors.UserDeactivatedError, "this account was deleted"),
-    (errors.ApiIdInvalidError, "TELEGRAM_API_ID and TELEGRAM_API_HASH do not belong together; see my.telegram.org"),
-    (errors.PhoneNumberFloodError, "too many codes were asked for this number; try again tomorrow"),
-    (errors.PhonePasswordFloodError, "too many wrong passwords; try again later"),
+WRONG = "That is not right. "  # stands before a prompt that is shown again
+
+# What Telegram says, our name for it, and what a person is told.
+_REFUSED: tuple[tuple[type[Exception], str, str], ...] = (
+    (errors.PhoneNumberBannedError, "phone_banned", "Telegram has banned this phone number"),
+    (
+        errors.PhoneNumberInvalidError,
+        "phone_invalid",
+        "this is not a phone number; write it with the country code, like +79990000000",
+    ),
+    (
+        errors.PhoneNumberUnoccupiedError,
+        "phone_unknown",
+        "no account of Telegram has this number; sign up in an app of Telegram first",
+    ),
+    (errors.PhoneCodeExpiredError, "code_expired", "the code has expired; begin again to get a new one"),
+    (errors.UserDeactivatedBanError, "account_banned", "Telegram has banned this account"),
+    (errors.UserDeactivatedError, "account_deleted", "this account was deleted"),
+    (
+        errors.ApiIdInvalidError,
+        "application",
+        "TELEGRAM_API_ID and TELEGRAM_API_HASH do not belong together; see my.telegram.org",
+    ),
+    (errors.PhoneNumberFloodError, "many_codes", "too many codes were asked for this number; try again tomorrow"),
+    (errors.PhonePasswordFloodError, "many_passwords", "too many wrong passwords; try again later"),
 )
+REASONS = (*(reason for _, reason, _ in _REFUSED), "not_scanned", "code_wrong", "password_wrong")
 
 
 class LoginError(Fatal):
-    """Signing in failed; the text tells a person why."""
+    """Signing in failed; the text tells a person why, `reason` is one of `REASONS`."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +91,7 @@ async def login_by_qr(client: Any, show: Show, password: Ask, *, patience: float
         except errors.SessionPasswordNeededError:
             user = await _with_password(client, password)
         except TimeoutError as exc:
-            raise LoginError("the QR code was not scanned in time; begin again") from exc
+            raise LoginError("not_scanned", "the QR code was not scanned in time; begin again") from exc
         finally:
             client.remove_event_handler(on_scan)
         return _logged_in(client, user)
@@ -101,9 +121,9 @@ async def _connected(client: Any) -> AsyncIterator[None]:
             await _in_time(client.connect())
             yield
     except SourceError as exc:
-        for kind, text in _REFUSED:
+        for kind, reason, text in _REFUSED:
             if isinstance(exc.__cause__, kind):
-                raise LoginError(text) from exc
+                raise LoginError(reason, text) from exc
         raise
     finally:
         with suppress(asyncio.CancelledError):
@@ -138,15 +158,15 @@ async def _retried(ask: Ask, prompt: str, wrong: type[Exception], attempt: Calla
     """Ask until it is right, but not for ever: Telegram punishes guessing."""
     said = prompt
     for _ in range(ATTEMPTS):
-        given = ask(said)
+        given = await ask(said)
         if given.strip():
             try:
                 return await _in_time(attempt(given))
             except wrong:
                 pass
-        said = f"That is not right. {prompt}"
+        said = WRONG + prompt
     what = "password" if prompt is _PASSWORD else "code"
-    raise LoginError(f"the {what} was wrong {ATTEMPTS} times; begin again")
+    raise LoginError(f"{what}_wrong", f"the {what} was wrong {ATTEMPTS} times; begin again")
 
 
 async def _in_time(request: Awaitable[Any]) -> Any:

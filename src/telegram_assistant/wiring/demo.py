@@ -22,13 +22,15 @@ from telegram_assistant.errors import Fatal
 from telegram_assistant.jobs import TRENDS
 from telegram_assistant.language.documents import WORDS_ONLY
 from telegram_assistant.log import get_logger
+from telegram_assistant.services.demo import DEMO, DemoChannels
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.jobs import JobRuns
 from telegram_assistant.stores.postgres.trends import Trends
+from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.wiring.runtime import Runtime
 from telegram_simulator.archive import Archive
-from telegram_simulator.generate import DEMO_EDITION, demo_world
+from telegram_simulator.generate import DEMO_EDITION, DEMO_MESSAGES, demo_world
 from telegram_simulator.life import Life
 from telegram_simulator.pages import HOST, Pages, free_port
 from telegram_simulator.server import Simulator
@@ -37,20 +39,34 @@ from telegram_simulator.texts import LINK_HOST
 
 async def start_demo(runtime: Runtime) -> None:
     """No account is configured: a Telegram of our own, and its channels asked for as a person would."""
-    port = runtime.settings.tga_demo_pages_port
-    demo = await make_demo(runtime.folder.path / "simulator", clock=runtime.clock, pages_port=port)
+    settings = runtime.settings
+    demo = await make_demo(
+        runtime.folder.path / "simulator",
+        clock=runtime.clock,
+        pages_port=settings.tga_demo_pages_port,
+        posts=settings.tga_demo_posts,
+    )
     await runtime.start_task("simulator", demo.run)
     telegram = demo.telegram()
     runtime.crawl_allowed = frozenset({demo.pages_address} if demo.pages_address else ())
     runtime.settings = with_telegram(runtime.settings, telegram)
     runtime.folder.announce(replace(runtime.running, telegram=telegram))
-    requests = Requests(runtime.database)
-    for username in demo.usernames:
-        reference = f"@{username.lower()}"
-        if await requests.get(UUID(SYSTEM_TENANT), reference) is None:
-            await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), reference)
+    await ask_for_channels(runtime.database, demo.usernames)
     visitor = Visitor(runtime.database, demo.usernames, clock=runtime.clock)
     await runtime.start_task("demo_visitor", visitor.run)
+
+
+async def ask_for_channels(database: AsyncEngine, usernames: Sequence[str]) -> None:
+    """Each is asked for once: what was removed or put away does not come back with the next start."""
+    requests = Requests(database)
+    async with Upkeep(database).turn(DEMO, DemoChannels, every=timedelta(0)) as turn:
+        if turn is None:
+            return
+        asked = turn.state.asked
+        turn.state.asked = [f"@{username.lower()}" for username in usernames]
+        for reference in turn.state.asked:
+            if reference not in asked and await requests.get(UUID(SYSTEM_TENANT), reference) is None:
+                await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), reference)
 
 
 async def join_demo(runtime: Runtime) -> None:
@@ -76,19 +92,29 @@ log = get_logger(__name__)
 
 
 class Demo:
-    """Simulator, life and pages of the demo world, as one supervised job. `pages_port` matters at its birth only."""
+    """Simulator, life and pages of the demo world, as one supervised job.
 
-    def __init__(self, home: Path, *, clock: Callable[[], datetime], pages_port: int = PAGES_PORT) -> None:
+    `pages_port` and `posts`, the number that each channel begins with, matter at its birth only.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        clock: Callable[[], datetime],
+        pages_port: int = PAGES_PORT,
+        posts: int = DEMO_MESSAGES,
+    ) -> None:
         self._home = home
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        born, port, edition = _birth(home, clock, pages_port)
+        born, port, edition, posts = _birth(home, clock, pages_port, posts)
         archive = Archive()
         host = LINK_HOST if port is None else f"http://{HOST}:{port}"
-        self._world = demo_world(now=born, link_host=host, archive=archive, edition=edition)
-        self._life = Life(self._world, seed=1, rate=POSTS_PER_HOUR, growth=GROWTH, link_host=host, archive=archive)
+        self.world = demo_world(now=born, link_host=host, archive=archive, edition=edition, messages=posts)
+        self._life = Life(self.world, seed=1, rate=POSTS_PER_HOUR, growth=GROWTH, link_host=host, archive=archive)
         self._life.step(clock())
-        self._simulator = Simulator(self._world, state_path=home / "sessions.json")
-        self._pages = None if port is None else Pages(self._world, archive, link_host=host, port=port)
+        self._simulator = Simulator(self.world, state_path=home / "sessions.json")
+        self._pages = None if port is None else Pages(self.world, archive, link_host=host, port=port)
         self._pages_open = False
 
     async def run(self, task: Task) -> None:
@@ -118,7 +144,7 @@ class Demo:
     @property
     def usernames(self) -> list[str]:
         """The channels that a visitor is shown around in."""
-        return [channel.username for channel in self._world.channels.values() if channel.username and not channel.group]
+        return [channel.username for channel in self.world.channels.values() if channel.username and not channel.group]
 
     @asynccontextmanager
     async def _open_pages(self) -> AsyncIterator[None]:
@@ -156,19 +182,23 @@ def with_telegram(settings: Settings, telegram: dict[str, str]) -> Settings:
     return Settings.model_validate({**settings.model_dump(), **telegram})
 
 
-async def make_demo(home: Path, *, clock: Callable[[], datetime], pages_port: int = PAGES_PORT) -> Demo:
+async def make_demo(home: Path, *, clock: Callable[[], datetime], pages_port: int, posts: int) -> Demo:
     """In a thread: making a world takes a second, and the health page should answer meanwhile."""
-    return await asyncio.to_thread(lambda: Demo(home, clock=clock, pages_port=pages_port))
+    return await asyncio.to_thread(lambda: Demo(home, clock=clock, pages_port=pages_port, posts=posts))
 
 
-def _birth(home: Path, clock: Callable[[], datetime], pages_port: int) -> tuple[datetime, int | None, int]:
-    """The moment of birth, the port of the pages and the edition, from the first start on.
+def _birth(
+    home: Path, clock: Callable[[], datetime], pages_port: int, posts: int
+) -> tuple[datetime, int | None, int, int]:
+    """The moment of birth, the port of the pages, the edition and the posts of a channel, from the first start on.
 
-    No port: it is older than pages are. No edition: it is of the first.
+    No port: it is older than pages are. No edition: it is of the first. No number of posts: the usual one.
     """
     born_path, port_path, edition_path = home / "born.json", home / "pages.json", home / "edition.json"
+    posts_path = home / "posts.json"
     born, port, edition = _remembered(born_path, datetime), _remembered(port_path, int), _remembered(edition_path, int)
     if born is None:
+        _remember(posts_path, posts)
         # The moment last: after a kill in between this is still a new world with pages.
         if edition is None:
             edition = DEMO_EDITION
@@ -178,7 +208,7 @@ def _birth(home: Path, clock: Callable[[], datetime], pages_port: int) -> tuple[
             _remember(port_path, port)
         born = clock().replace(microsecond=0)
         _remember(born_path, born)
-    return born, port, edition or 1
+    return born, port, edition or 1, _remembered(posts_path, int) or DEMO_MESSAGES
 
 
 def _remembered(path: Path, kind: type[T]) -> T | None:

@@ -13,7 +13,7 @@ from telegram_assistant.config import TelegramServer
 from telegram_assistant.domain.source import SourceError
 from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
-from telegram_assistant.source.telegram_login import LoginError, login_by_phone, login_by_qr
+from telegram_assistant.source.telegram_login import Ask, LoginError, login_by_phone, login_by_qr
 from telegram_simulator import accounts
 from telegram_simulator.faults import Fault
 from telegram_simulator.server import Simulator
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 ANN = "+79990000001"
 
 
-def no_password(prompt: str) -> str:
+async def no_password(prompt: str) -> str:
     raise AssertionError(f"nobody should be asked: {prompt}")
 
 
@@ -43,14 +43,22 @@ def stranger(opened: Callable[..., Any]) -> Any:
     return opened(purpose="login")
 
 
+def typed(text: str) -> Ask:
+    async def answer(_prompt: str) -> str:
+        return text
+
+    return answer
+
+
 @pytest.fixture
-def code(sim: Simulator) -> Callable[[str], str]:
-    return lambda _prompt: f" {sim.login_codes[ANN]} "
+def code(sim: Simulator) -> Ask:
+    async def answer(_prompt: str) -> str:
+        return f" {sim.login_codes[ANN]} "
+
+    return answer
 
 
-async def test_by_phone_and_the_session_opens_the_account(
-    stranger: Any, opened: Callable[..., Any], code: Callable[[str], str]
-) -> None:
+async def test_by_phone_and_the_session_opens_the_account(stranger: Any, opened: Callable[..., Any], code: Ask) -> None:
     logged_in = await login_by_phone(stranger, ANN, code, no_password)
     assert (logged_in.account.id, logged_in.account.name) == (READER, "Ann")
     assert logged_in.session not in repr(logged_in)
@@ -58,18 +66,16 @@ async def test_by_phone_and_the_session_opens_the_account(
         assert (await source.channel(NEWS).page_after(0)).reached_end
 
 
-async def test_a_wrong_code_and_a_wrong_password_can_be_corrected(
-    world: World, stranger: Any, code: Callable[[str], str]
-) -> None:
+async def test_a_wrong_code_and_a_wrong_password_can_be_corrected(world: World, stranger: Any, code: Ask) -> None:
     world.users[READER].password = " my secret "
     prompts: list[str] = []
     codes, passwords = iter(["00", "", ""]), iter(["no", " my secret "])
 
-    def ask_code(prompt: str) -> str:
+    async def ask_code(prompt: str) -> str:
         prompts.append(prompt)
-        return next(codes) or code("")
+        return next(codes) or await code("")
 
-    def ask_password(prompt: str) -> str:
+    async def ask_password(prompt: str) -> str:
         prompts.append(prompt)
         return next(passwords)
 
@@ -85,13 +91,13 @@ async def test_a_wrong_code_and_a_wrong_password_can_be_corrected(
 
 async def test_too_many_wrong_codes(stranger: Any) -> None:
     with pytest.raises(LoginError, match="code was wrong 3 times"):
-        await login_by_phone(stranger, ANN, lambda _: "00000x", no_password)
+        await login_by_phone(stranger, ANN, typed("00000x"), no_password)
 
 
-async def test_too_many_wrong_passwords(world: World, stranger: Any, code: Callable[[str], str]) -> None:
+async def test_too_many_wrong_passwords(world: World, stranger: Any, code: Ask) -> None:
     world.users[READER].password = "secret"
     with pytest.raises(LoginError, match="password was wrong 3 times"):
-        await login_by_phone(stranger, ANN, code, lambda _: "no")
+        await login_by_phone(stranger, ANN, code, typed("no"))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,7 @@ async def test_too_many_wrong_passwords(world: World, stranger: Any, code: Calla
 async def test_numbers_that_cannot_sign_in(sim: Simulator, world: World, stranger: Any, phone: str, said: str) -> None:
     world.users[1002].banned = True
 
-    def code(_prompt: str) -> str:
+    async def code(_prompt: str) -> str:
         return next(iter(sim.login_codes.values()))
 
     with pytest.raises(LoginError, match=said):
@@ -111,7 +117,7 @@ async def test_numbers_that_cannot_sign_in(sim: Simulator, world: World, strange
 async def test_a_flood_says_how_long(sim: Simulator, stranger: Any) -> None:
     sim.faults.add(Fault("flood", "auth.sendCode", seconds=3600))
     with pytest.raises(SourceError, match="wait 3600 s"):
-        await login_by_phone(stranger, ANN, lambda _: "", no_password)
+        await login_by_phone(stranger, ANN, typed(""), no_password)
 
 
 async def test_by_qr(sim: Simulator, stranger: Any) -> None:
@@ -133,7 +139,7 @@ async def test_by_qr_with_a_password(sim: Simulator, world: World, stranger: Any
     def show(address: str) -> None:
         asyncio.get_running_loop().call_soon(sim.accept_qr, address, READER)
 
-    assert (await login_by_qr(stranger, show, lambda _: "secret")).account.id == READER
+    assert (await login_by_qr(stranger, show, typed("secret"))).account.id == READER
 
 
 async def test_a_qr_code_that_expires_is_shown_again(
@@ -160,6 +166,6 @@ async def test_a_qr_code_that_nobody_scans(stranger: Any) -> None:
 
 async def test_a_server_that_is_not_there(sim: Simulator, stranger: Any) -> None:
     await sim.stop()
-    stranger._sender._delay = 0.01
+    stranger._sender._delay = 0.01  # noqa: SLF001 - not half a second for a server that is gone
     with pytest.raises(SourceError, match="signing in"):
-        await login_by_phone(stranger, ANN, lambda _: "", no_password)
+        await login_by_phone(stranger, ANN, typed(""), no_password)
