@@ -168,7 +168,8 @@ async def _show(talk: Talk, channel: Watched, page: int) -> None:
         percent=f"{channel.percent:g}",
     )
     last = say("channel_last", when=say.when(channel.last_post_at)) if channel.last_post_at else ""
-    state = say("channel_new") if channel.requested_from is None else last
+    paused = say("channel_paused", when=say.when(channel.paused_at)) if channel.paused_at else ""
+    state = paused or (say("channel_new") if channel.requested_from is None else last)
     failing = channel.last_error if channel.failures or channel.status == "dead" else None
 
     def do(name: str, text: str) -> InlineKeyboardButton:

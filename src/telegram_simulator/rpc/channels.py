@@ -8,9 +8,10 @@ from typing import Any
 from telethon.tl import functions, types
 
 from telegram_simulator.errors import RpcError
-from telegram_simulator.model import Channel
+from telegram_simulator.model import GENERAL, Channel
 from telegram_simulator.rpc.call import Call, Handlers
 
+MOST_TOPICS = 100  # in an answer
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -47,6 +48,23 @@ def get_full_channel(call: Call, request: Any) -> Any:
     linked = call.on.world.channels.get(channel.linked_id or 0)
     shown = [channel] if linked is None else [channel, linked]
     return types.messages.ChatFull(full, [call.on.render.channel(one, call.me) for one in shown], [])
+
+
+def get_forum_topics(call: Call, request: Any) -> Any:
+    """The one with the newest message first; a page goes on after the topic that the last one ended with."""
+    group = call.channel(request.peer)
+    if not group.topics:
+        raise RpcError(400, "CHANNEL_FORUM_MISSING")
+    tops = {i: group.messages[i] for i in group.topics if i in group.messages}
+    for message in group.messages.values():
+        tops[message.topic or (message.id if message.id in group.topics else GENERAL)] = message
+    there = sorted((i for i in tops if i in group.topics), key=lambda i: (tops[i].date, i), reverse=True)
+    start = there.index(request.offset_topic) + 1 if request.offset_topic in there else 0
+    page = there[start : start + max(1, min(request.limit, MOST_TOPICS))]
+    rendered = [call.on.render.message(group, tops[i]) for i in page]
+    chats, users = call.on.render.around(rendered, call.me, group)
+    topics = [call.on.render.topic(group, group.topics[i], tops[i]) for i in page]
+    return types.messages.ForumTopics(len(there), topics, [one.raw for one in rendered], chats, users, group.pts)
 
 
 def _membership(call: Call, channel: Channel) -> Any:
@@ -156,7 +174,37 @@ def get_peer_dialogs(call: Call, request: Any) -> Any:
     return types.messages.PeerDialogs(rows, [one.raw for one in rendered], chats, users, state)
 
 
+def get_dialog_filters(call: Call, _request: Any) -> Any:
+    """The user's folders."""
+    world = call.on.world
+    folders = [
+        types.DialogFilter(
+            number,
+            types.TextWithEntities(title, []),
+            pinned_peers=[],
+            include_peers=[types.InputPeerChannel(one, world.channels[one].access_hash) for one in ids],
+            exclude_peers=[],
+        )
+        for number, (title, ids) in enumerate(call.me.folders.items(), start=2)
+    ]
+    return types.messages.DialogFilters([types.DialogFilterDefault(), *folders])
+
+
+def check_chatlist_invite(call: Call, request: Any) -> Any:
+    """A folder that its owner shares."""
+    if request.slug not in call.on.world.shared:
+        raise RpcError(400, "INVITE_SLUG_EXPIRED")
+    title, ids = call.on.world.shared[request.slug]
+    channels = [call.on.world.channels[one] for one in ids]
+    peers = [types.PeerChannel(channel.id) for channel in channels]
+    chats = [call.on.render.channel(channel, call.me) for channel in channels]
+    return types.chatlists.ChatlistInvite(types.TextWithEntities(title, []), peers, chats, [])
+
+
 HANDLERS: Handlers = {
+    functions.messages.GetForumTopicsRequest: get_forum_topics,
+    functions.messages.GetDialogFiltersRequest: get_dialog_filters,
+    functions.chatlists.CheckChatlistInviteRequest: check_chatlist_invite,
     functions.channels.GetChannelsRequest: get_channels,
     functions.channels.GetFullChannelRequest: get_full_channel,
     functions.channels.JoinChannelRequest: join,

@@ -116,6 +116,43 @@ async def test_what_names_no_channel_is_explained(town: Town, client_of: ClientO
             assert (await client.get("/api/v1/channels/requests")).json()["items"] == []
 
 
+async def test_each_entry_of_a_list_has_its_own_outcome(town: Town, client_of: ClientOf) -> None:
+    client = client_of(town.member)
+    text = "@Durov, https://t.me/daily_news/12\nno channel at all\nt.me/durov"
+    first = (await client.post(f"{CHANNELS}/list", json={"text": text})).json()["items"]
+    assert [(one["reference"], one["outcome"]) for one in first] == [
+        ("@durov", "added"),
+        ("@daily_news", "watched"),
+        (None, "refused"),
+    ]
+    assert first[2]["text"] == "no channel at all"
+    assert "accepted are @name" in first[2]["error"]
+    again = (await client.post(f"{CHANNELS}/list", json={"text": "@durov"})).json()["items"]
+    assert [one["outcome"] for one in again] == ["waiting"]
+    assert len((await client.get(f"{CHANNELS}/requests")).json()["items"]) == 1
+
+
+async def test_a_list_that_is_too_long_adds_nothing(town: Town, client_of: ClientOf) -> None:
+    client = client_of(town.member)
+    most = "\n".join(f"@channel{number}" for number in range(1000))
+    assert (await client.post(f"{CHANNELS}/list", json={"text": f"{most}\n@one_more"})).status_code == 422
+    assert (await client.get(f"{CHANNELS}/requests")).json()["items"] == []
+    assert (await client.post(f"{CHANNELS}/list", json={"text": most})).status_code == 202
+    refused = await client.post(f"{CHANNELS}/list", json={"text": "@one_more"})
+    assert (refused.status_code, "1,000" in refused.json()["detail"]) == (409, True)
+    assert (await client_of(town.other).post(f"{CHANNELS}/list", json={"text": "@one_more"})).status_code == 202
+
+
+async def test_what_is_exported_can_be_added_elsewhere(town: Town, client_of: ClientOf) -> None:
+    for form, kind in (("opml", "text/x-opml"), ("csv", "text/csv")):
+        exported = await client_of(town.member).get(f"{CHANNELS}/export", params={"format": form})
+        assert exported.headers["content-type"].startswith(kind)
+        assert f'filename="channels.{form}"' in exported.headers["content-disposition"]
+        added = await client_of(town.other).post(f"{CHANNELS}/list", json={"text": exported.text})
+        found = {one["reference"] for one in added.json()["items"]}
+        assert found == {"@daily_news", "@sport"}, form
+
+
 async def test_a_wish_that_failed_says_what_to_do_and_can_be_taken_back(town: Town, client_of: ClientOf) -> None:
     client, requests = client_of(town.member), Requests(town.archive.database)
     number = (await client.post(CHANNELS, json={"reference": "@nobody_there"})).json()["id"]

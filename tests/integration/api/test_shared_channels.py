@@ -14,7 +14,8 @@ from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, SourceError
 from telegram_assistant.ingest.requests import ChannelRequests
-from telegram_assistant.stores.postgres.watched_channels import ChannelSettings, Requests
+from telegram_assistant.stores.postgres.channel_settings import ChannelSettings
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.search.archive import NEWS, SPORT, SYSTEM
 

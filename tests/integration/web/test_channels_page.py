@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.source import ChannelInfo
+from telegram_assistant.domain.witnesses import Difference, Differs
 from telegram_assistant.http.web.pages.channels import KEYS
 from telegram_assistant.i18n import LANGUAGES, load_texts
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.watched_channels import Requests
+from telegram_assistant.stores.postgres.witnesses import Witnesses
 from tests.integration.search.archive import NEWS, SPORT
 
 pytestmark = pytest.mark.integration
@@ -26,7 +30,8 @@ async def holes(town: Town) -> None:
     """Ids 5 to 8 of 2 to 20 are unknown; it failed the last time."""
     await town.archive.run(
         "UPDATE channels SET newest_id = 20, requested_from = 2, cursor_id = 20, captured = 14, failures = 2,"
-        " coverage = '{[2,5),[9,21)}', last_post_at = :posted, last_error = 'history: Telegram asks to wait 9 s',"
+        " coverage = '{[2,5),[9,21)}', last_post_at = :posted, last_success_at = :posted,"
+        " last_error = 'history: Telegram asks to wait 9 s',"
         " about = '<script>alert(1)</script>', title = 'News <b>daily</b>' WHERE id = :id",
         id=NEWS,
         posted=datetime.now(UTC) - timedelta(hours=30),
@@ -60,6 +65,19 @@ async def test_it_can_be_filtered_and_speaks_russian(town: Town, client_of: Clie
 async def test_without_channels_it_says_how_to_begin(town: Town, client_of: ClientOf) -> None:
     await town.archive.run("DELETE FROM subscriptions")
     assert "No channels yet" in (await client_of(town.member, page=True).get("/channels")).text
+
+
+async def test_a_pasted_list_is_added_and_what_it_does_not_name_is_told(town: Town, client_of: ClientOf) -> None:
+    client = client_of(town.member, page=True)
+    assert "/channels/several" in (await client.get("/channels")).text
+    pasted = {"several": "@durov, t.me/daily_news\n<b>no name</b>\n" + "\n".join(f"@name{n}" for n in range(60))}
+    answer = await client.post("/channels/several", data=pasted, headers=HTMX)
+    assert "61 channels are looked for" in answer.text
+    assert "1 known already" in answer.text
+    assert "1 entry names no channel" in answer.text
+    assert "&lt;b&gt;no name&lt;/b&gt;" in answer.text
+    assert "and 11 more" in answer.text
+    assert (await client.post("/channels/several", data=pasted)).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -135,6 +153,37 @@ async def test_a_channel_is_shown_whole(town: Town, client_of: ClientOf, languag
 
 @pytest.mark.usefixtures("holes")
 @pytest.mark.parametrize("language", ["en", "ru"])
+async def test_a_large_history_says_until_when_it_waits_for_a_takeout(
+    town: Town, services: Services, client_of: ClientOf, language: str
+) -> None:
+    client = client_of(town.member, page=True)
+    client.cookies.set("tga_language", language)
+    await town.archive.run(
+        "INSERT INTO telegram_accounts (tenant_id, telegram_user_id, name, session, takeout_until)"
+        " VALUES (:tenant, 7, 'Ann', '', now() + interval '20 hours')",
+        tenant=SYSTEM_TENANT,
+    )
+    await town.archive.run(
+        "UPDATE channels SET access_hash = (SELECT jsonb_build_object(CAST(id AS text), 11) FROM telegram_accounts)"
+        " WHERE id = :id",
+        id=NEWS,
+    )
+    waits = {"en": "Until then the posts arrive the usual way", "ru": "посты загружаются обычным путём"}[language]
+    page = f"/channels/{NEWS}/coverage"
+    assert waits not in (await client.get(page, headers=HTMX)).text, "takeouts are off"
+    services.settings.telegram_takeout_min_messages = 4
+    shown = (await client.get(page, headers=HTMX)).text
+    assert waits in shown
+    assert "Ann" not in shown, "the operator's account"
+    await town.archive.run("UPDATE telegram_accounts SET takeout_until = NULL, takeout_id = 5")
+    used = {"en": "They are read in a takeout session", "ru": "Они читаются в сеансе экспорта"}[language]
+    assert used in (await client.get(f"/channels/{NEWS}")).text
+    services.settings.telegram_takeout_min_messages = 5
+    assert used not in (await client.get(page, headers=HTMX)).text, "four ids are not so many"
+
+
+@pytest.mark.usefixtures("holes")
+@pytest.mark.parametrize("language", ["en", "ru"])
 async def test_the_progress_of_a_full_audit_is_shown(town: Town, client_of: ClientOf, language: str) -> None:
     client = client_of(town.admin, page=True)
     client.cookies.set("tga_language", language)
@@ -153,6 +202,40 @@ async def test_the_progress_of_a_full_audit_is_shown(town: Town, client_of: Clie
     answer = await client.get(f"/channels/{NEWS}")
     assert ended in answer.text
     assert running not in answer.text
+
+
+@pytest.mark.parametrize("language", ["en", "ru"])
+async def test_two_witnesses_who_differ_are_shown_until_an_admin_has_seen_it(
+    town: Town, client_of: ClientOf, language: str
+) -> None:
+    found = Difference(message_id=7, kind=Differs.TEXT, account_text="<b>said</b> so", preview_text="said otherwise")
+    gone = Difference(message_id=8, kind=Differs.ONLY_ACCOUNT, account_text="eight", preview_text=None)
+    await Witnesses(town.archive.database).record(NEWS, [7, 8], [found, gone], datetime.now(UTC))
+    admin, member = client_of(town.admin, page=True), client_of(town.member, page=True)
+    for client in (admin, member):
+        client.cookies.set("tga_language", language)
+    shown = (await admin.get(f"/channels/{NEWS}")).text
+    for words in (
+        "&lt;b&gt;said&lt;/b&gt; so",
+        "said otherwise",
+        "eight",
+        {"en": "The public preview", "ru": "Публичный предпросмотр"}[language],
+    ):
+        assert words in shown
+    button = {"en": "Mark as seen", "ru": "Отметить как просмотренное"}[language]
+    assert shown.count(button) == 2
+    assert button not in (await member.get(f"/channels/{NEWS}")).text
+    listed = (await client_of(town.member).get(f"/api/v1/channels/{NEWS}/differences")).json()["items"]
+    assert {(one["message_id"], one["kind"], one["preview_text"]) for one in listed} == {
+        (7, "text", "said otherwise"),
+        (8, "only_account", None),
+    }
+    path = f"/channels/{NEWS}/differences/{listed[0]['id']}/seen"
+    assert (await member.post(path)).status_code == 403
+    assert (await admin.post(path)).status_code == 303
+    assert (await admin.post(f"/channels/{NEWS}/differences/999/seen")).status_code == 404
+    seen = (await admin.get(f"/channels/{NEWS}")).text
+    assert (seen.count(button), "said otherwise" in seen, "eight" in seen) == (1, True, True)
 
 
 async def test_a_channel_that_was_never_visited(town: Town, client_of: ClientOf) -> None:
@@ -215,3 +298,19 @@ def test_each_reason_can_be_said_in_both_languages() -> None:
     for key in KEYS:
         for language in LANGUAGES:
             assert texts(language, key, posts="2", at="10:00", every="300", failures=3)
+
+
+async def test_many_are_changed_at_once_and_each_has_its_outcome(town: Town, client_of: ClientOf) -> None:
+    page, api = client_of(town.admin, page=True), client_of(town.admin)
+    assert f'value="{SPORT}"' in (await page.get("/channels/many")).text
+    data = {"action": "priority", "priority": "7", "channel": [str(NEWS), str(SPORT), str(PRIVATE)]}
+    shown = (await page.post("/channels/many", data=data)).text
+    assert "2 channels changed" in shown
+    assert f"{PRIVATE} (There is no such channel)" in shown
+    assert {row.priority for row in await town.archive.rows("SELECT priority FROM channel_settings")} == {7}
+    answer = await api.post("/api/v1/channels/many", json={"ids": [NEWS, 999], "action": "remove"})
+    assert [one["error"] for one in answer.json()["items"]] == [None, "There is no such channel"]
+    assert f'value="{NEWS}"' not in (await page.get("/channels/many")).text
+    wrong = await api.post("/api/v1/channels/many", json={"ids": [SPORT], "action": "priority"})
+    assert wrong.status_code == 422
+    assert (await client_of(town.member, page=True).post("/channels/many", data=data)).status_code == 403

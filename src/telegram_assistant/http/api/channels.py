@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +12,7 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID, SENTENCES
+from telegram_assistant.domain.channel_lists import LONGEST_GROUP, LONGEST_LIST, as_csv, as_opml, clean_group
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import (
     Cursor,
@@ -24,11 +26,11 @@ from telegram_assistant.http.answers import (
     write_cursor,
 )
 from telegram_assistant.http.dependencies import AdminChannelsDep, CallerDep, ChannelsDep
-from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE
+from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, Bulk, Outcome
 from telegram_assistant.services.problems import not_found
 from telegram_assistant.stores.postgres.watched_channels import Watched
 
-MOST_HOLES = 100
+MOST_CHANGED = 1_000
 
 CHANNEL_EXAMPLE: dict[str, Any] = {
     "id": 1_006_503_122,
@@ -39,8 +41,10 @@ CHANNEL_EXAMPLE: dict[str, Any] = {
     "private": False,
     "subscribers": 11_000_000,
     "status": "active",
+    "paused_at": None,
     "priority": 0,
     "timezone": "Europe/Moscow",
+    "group": "news",
     "captured": 341,
     "unknown": 0,
     "proven_up_to": 402,
@@ -72,9 +76,13 @@ class ChannelAnswer(FromValue):
     is_group: bool
     private: bool = Field(description="Only your tenant sees it.")
     subscribers: int | None
-    status: Literal["active", "dead"] = Field(description="dead: it was given up after many failures.")
+    status: Literal["active", "dead", "paused"] = Field(
+        description="dead: it was given up after many failures; paused: by an admin of yours."
+    )
+    paused_at: datetime | None = Field(description="Since when it is paused.")
     priority: int
     timezone: str
+    group: str = Field(description="In which your tenant keeps it; empty: in none.")
     captured: int = Field(description="Posts that are stored.")
     unknown: int = Field(description="Requested message ids that are neither captured nor proven empty yet.")
     proven_up_to: int = Field(description="Every requested message id up to this one is known.")
@@ -133,6 +141,50 @@ class NewChannel(BaseModel):
     reference: str = Field(min_length=1, max_length=LONGEST_REFERENCE, description="@name, a t.me link, or an id.")
 
 
+class ChannelList(BaseModel):
+    """Names and links one after the other, or the text of an OPML or CSV file."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "@durov\nhttps://t.me/telegram"}]})
+
+    text: str = Field(min_length=1, max_length=LONGEST_LIST)
+
+
+class ListedAnswer(FromValue):
+    """An entry of a list, and what became of it."""
+
+    model_config = example(text="t.me/durov", reference="@durov", outcome="added", error=None)
+
+    text: str = Field(validation_alias=AliasPath("entry", "text"))
+    reference: str | None = Field(validation_alias=AliasPath("entry", "reference"))
+    outcome: Outcome = Field(description="waiting: it was asked for before; refused: `error` says why.")
+    error: str | None = Field(validation_alias=AliasPath("entry", "error"))
+
+
+Group = Annotated[str, Field(max_length=LONGEST_GROUP)]
+
+
+class ManyChannels(BaseModel):
+    """Channels that are changed together."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ids": [1_006_503_122], "action": "remove"}]})
+
+    ids: list[Annotated[int, Field(ge=1, le=MAX_CHANNEL_ID)]] = Field(min_length=1, max_length=MOST_CHANGED)
+    action: Bulk = Field(
+        description="remove, revive (try those again that were given up), pause, resume, priority, or group."
+    )
+    priority: int | None = Field(None, ge=-1000, le=1000, description="For the action priority.")
+    group: Group | None = Field(None, description="For the action group; empty: they leave theirs.")
+
+
+class ChangedAnswer(FromValue):
+    """One of them, and what became of it."""
+
+    model_config = example(channel_id=1_006_503_122, error=None)
+
+    channel_id: int
+    error: str | None = Field(description="Why it was not changed.")
+
+
 def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -150,6 +202,7 @@ class ChannelChange(BaseModel):
     timezone: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_zone)] | None = Field(
         None, description="Where the channel lives: its nights and weekends are quiet."
     )
+    group: Group | None = Field(None, description="In which your tenant keeps it; empty: in none.")
 
 
 class HistoryRequest(BaseModel):
@@ -177,52 +230,17 @@ class VisitAnswer(BaseModel):
     follow: str = Field(description="Read this to see how far it is.")
 
 
-class LedgerAnswer(FromValue):
-    """What is known of every message id of a channel."""
-
-    newest_id: int
-    captured: int
-    empty: int = Field(description="Ids that are proven to hold no post: deleted, or never used.")
-    unknown: int
-    hidden: int = Field(description="Ids up to `hidden_up_to` of which the group shows our accounts nothing.")
-    hidden_up_to: int
-    not_requested: int
-    requested_from: int
-    proven_up_to: int
-    percent: float
-    holes: Annotated[list[tuple[int, int]], AfterValidator(lambda holes: holes[:MOST_HOLES])] = Field(
-        description=f"Unknown ids, first and last; at most {MOST_HOLES} of them."
-    )
-    more_holes: Annotated[int, BeforeValidator(lambda holes: max(0, len(holes) - MOST_HOLES))] = Field(
-        validation_alias=AliasPath("holes")
-    )
-
-
-class ExplainAnswer(BaseModel):
-    """When a channel is looked at next, and why then."""
-
-    next_visit_at: datetime | None
-    why: str = Field(
-        description="failing, given_up, due, every_tick, unplanned, postponed, rhythm or unreadable (learned anew)."
-    )
-    sentences: list[str]
-    posts_a_day: float | None = None
-    expected_posts: float | None = Field(None, description="How many posts the next look should find.")
-
-
-class RhythmAnswer(BaseModel):
-    """When a channel posts."""
-
-    timezone: str
-    since: datetime = Field(description="Posts from then on were counted.")
-    posts: list[list[int]] = Field(description="By weekday, Monday first, and hour; an album is one post.")
-    silent_seconds: float | None = Field(description="How long it has been silent.")
-    threshold_seconds: float | None = Field(description="Longer than this would be unusual now.")
-    quiet: str | None = Field(description="weekend, night_hours or normal: whether few posts are expected now.")
-
-
 MOST = 200
 MOST_REQUESTS = 200
+MOST_EXPORTED = 100_000
+
+
+class Form(StrEnum):
+    """Of an exported list."""
+
+    OPML = "opml"
+    CSV = "csv"
+
 
 router = APIRouter(prefix="/channels", tags=["channels"])
 
@@ -237,14 +255,17 @@ async def list_channels(
     caller: CallerDep,
     limit: Annotated[int, Query(ge=1, le=MOST)] = 50,
     cursor: Cursor = None,
+    *,
     q: Annotated[str, Query(max_length=200, description="Part of a title or a name.")] = "",
+    group: Annotated[str, Query(max_length=LONGEST_GROUP, description="Only what your tenant keeps in it.")] = "",
 ) -> Page[ChannelAnswer]:
     """By title."""
     after: tuple[str, int] | None = None
     if cursor is not None:
         title, number = read_cursor(cursor, str, int)
         after = str(title), int(number)
-    found = await desk.watched.page(caller.tenant_id, limit=limit + 1, after=after, words=clean_text(q).strip())
+    words, group = clean_text(q).strip(), clean_group(group)
+    found = await desk.watched.page(caller.tenant_id, limit=limit + 1, after=after, words=words, group=group)
     return page_of(found, limit, ChannelAnswer.model_validate, lambda last: write_cursor(last.title, last.id))
 
 
@@ -254,6 +275,35 @@ async def add_channel(desk: ChannelsDep, wish: NewChannel, response: Response) -
     request = await desk.add(wish.reference)
     response.headers["Location"] = f"/api/v1/channels/requests/{request.id}"
     return RequestAnswer.model_validate(request)
+
+
+@router.post("/list", status_code=202, operation_id="add_channels", summary="Watch the channels of a list")
+async def add_channels(desk: ChannelsDep, wish: ChannelList) -> Items[ListedAnswer]:
+    """Each entry has its own outcome. Telegram is asked one by one; the open requests show how far it is."""
+    return Items(items=[ListedAnswer.model_validate(one) for one in await desk.add_list(wish.text)])
+
+
+@router.post("/many", operation_id="change_channels", summary="Change many channels at once (admins)")
+async def change_channels(desk: AdminChannelsDep, many: ManyChannels) -> Items[ChangedAnswer]:
+    """Each has its own outcome."""
+    done = await desk.change_many(many.ids, many.action, priority=many.priority, group=many.group)
+    return Items(items=[ChangedAnswer.model_validate(one) for one in done])
+
+
+@router.get("/export", operation_id="export_channels", summary="Your channels as OPML or CSV")
+async def export_channels(
+    desk: ChannelsDep, caller: CallerDep, form: Annotated[Form, Query(alias="format")]
+) -> Response:
+    """Adding this list again, here or elsewhere, watches the same channels."""
+    found = await desk.watched.page(caller.tenant_id, limit=MOST_EXPORTED)
+    if form is Form.OPML:
+        return _file(as_opml(found, "Telegram Assistant"), "text/x-opml", "channels.opml")
+    return _file(as_csv(found), "text/csv", "channels.csv")
+
+
+def _file(text: str, media_type: str, name: str) -> Response:
+    disposition = f'attachment; filename="{name}"'
+    return Response(text, media_type=media_type, headers={"Content-Disposition": disposition})
 
 
 @router.get("/preview", operation_id="preview_channel", summary="What is known of a channel before you watch it")
@@ -304,9 +354,9 @@ async def get_channel(request: Request, desk: ChannelsDep, channel_id: ChannelId
     return etagged(request, ChannelAnswer.model_validate(await desk.get(channel_id)))
 
 
-@router.patch("/{channel_id}", operation_id="change_channel", summary="Change priority or time zone (admins)")
+@router.patch("/{channel_id}", operation_id="change_channel", summary="Change priority, time zone or group (admins)")
 async def change_channel(desk: AdminChannelsDep, channel_id: ChannelId, change: ChannelChange) -> ChannelAnswer:
-    changed = await desk.change(channel_id, priority=change.priority, timezone=change.timezone)
+    changed = await desk.change(channel_id, priority=change.priority, timezone=change.timezone, group=change.group)
     return ChannelAnswer.model_validate(changed)
 
 
@@ -337,39 +387,6 @@ async def revive_channel(desk: AdminChannelsDep, channel_id: ChannelId) -> Visit
 async def backfill_channel(desk: ChannelsDep, channel_id: ChannelId, history: HistoryRequest) -> VisitAnswer:
     """What is older than 31 days: admins."""
     return _asked(await desk.backfill(channel_id, history.since), "/ledger")
-
-
-@router.get("/{channel_id}/ledger", operation_id="get_ledger", summary="What is known of every message id")
-async def get_ledger(desk: ChannelsDep, channel_id: ChannelId) -> LedgerAnswer:
-    return LedgerAnswer.model_validate(await desk.ledger(channel_id))
-
-
-@router.get("/{channel_id}/explain", operation_id="explain_channel", summary="When it is looked at next, and why")
-async def explain_channel(desk: ChannelsDep, channel_id: ChannelId) -> ExplainAnswer:
-    explained = await desk.explain(channel_id)
-    decision = explained.decision
-    return ExplainAnswer(
-        next_visit_at=explained.at,
-        why=explained.why,
-        sentences=explained.sentences(),
-        posts_a_day=decision.posts_a_day if decision else None,
-        expected_posts=decision.waiting if decision else None,
-    )
-
-
-@router.get("/{channel_id}/rhythm", operation_id="get_rhythm", summary="When a channel posts, by weekday and hour")
-async def get_rhythm(desk: ChannelsDep, channel_id: ChannelId) -> RhythmAnswer:
-    channel = await desk.get(channel_id)
-    rhythm = await desk.rhythm(channel)
-    gap = rhythm.gap
-    return RhythmAnswer(
-        timezone=channel.timezone,
-        since=rhythm.since,
-        posts=rhythm.posts,
-        silent_seconds=gap.gap.total_seconds() if gap else None,
-        threshold_seconds=gap.threshold.total_seconds() if gap else None,
-        quiet=gap.quiet_hours.reason if gap else None,
-    )
 
 
 def _asked(channel: Watched, follow: str) -> VisitAnswer:

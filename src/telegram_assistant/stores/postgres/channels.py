@@ -20,10 +20,18 @@ from telegram_assistant.stores.postgres.posts import times_in, to_json
 from telegram_assistant.stores.postgres.rhythms import Planned, planned_values
 
 LONGEST_ERROR = 500
+# Only an export told of it: the name of that origin stands where the accounts stand that can read it.
+EXPORT = "export"
+ONLY_EXPORTED = f'{{"{EXPORT}": 0}}'
+REAL = f"jsonb_exists_any(access_hash, ARRAY['preview', '{EXPORT}'])"  # in a demo: what its Telegram did not make up
+CAN_BE_READ = f"access_hash <> '{ONLY_EXPORTED}'"
 THIS_OR_ALL = (
-    "CASE WHEN CAST(:id AS bigint) IS NULL THEN status = 'active' ELSE id = :id AND status IN ('active', 'dead') END"
+    f"CASE WHEN CAST(:id AS bigint) IS NULL THEN status = 'active' AND {CAN_BE_READ}"
+    " ELSE id = :id AND status IN ('active', 'dead') END"
 )
 SHOWN = "status NOT IN ('removed', 'linked')"
+KEPT = "status NOT IN ('removed', 'linked', 'paused')"  # those of which something is promised
+WATCHED = "status IN ('active', 'dead', 'paused')"
 ASKED = (
     "LATERAL (SELECT coalesce(requested_from, newest_id + 1) AS start,"
     " greatest(requested_from, newest_id + 1) AS stop) AS asked"
@@ -93,7 +101,7 @@ class Outcome:
     failing: int
     failing_twice: int  # failed in their last two visits or more
     overdue: int  # not read until the time that was promised
-    late: int  # of those: twice that time has passed
+    late: int  # of those: nearly twice that time has passed, so that health tells it before it is twice
     worst: list[tuple[str, str]]  # channel and error
     longest: list[tuple[str, datetime, str | None]]  # overdue: channel, since when, error
     given_up: list[tuple[str, str]] = field(default_factory=list)  # the last of them: channel and error
@@ -165,9 +173,7 @@ class Channels(Store):
         return None if row is None else channel_of(row)
 
     async def all(self) -> list[Channel]:
-        statement = (
-            f"SELECT {COLUMNS} FROM channels WHERE status NOT IN ('removed', 'linked') ORDER BY priority DESC, title"
-        )
+        statement = f"SELECT {COLUMNS} FROM channels WHERE {SHOWN} ORDER BY priority DESC, title"
         return [channel_of(row) for row in await self._rows(statement)]
 
     @after_deadlock
@@ -178,7 +184,7 @@ class Channels(Store):
         """
         waiting = "(next_visit_at IS NULL OR next_visit_at = planned_at)" if every else "next_visit_at IS NULL"
         async with self._database.begin() as connection:
-            changed = in_order("next_visit_at = :now", f"status = 'active' AND {waiting}")
+            changed = in_order("next_visit_at = :now", f"status = 'active' AND {CAN_BE_READ} AND {waiting}")
             await connection.execute(text(changed), {"now": now})
             due = text("SELECT count(*) FROM channels WHERE status IN ('active', 'dead') AND next_visit_at <= :now")
             return int((await connection.execute(due, {"now": now})).scalar_one())
@@ -296,7 +302,7 @@ class Channels(Store):
     ) -> None:
         changes = (
             "next_visit_at = :next, failures = failures + 1, last_error = :error, last_error_at = :now,"
-            " status = CASE WHEN :dead AND status <> 'removed' THEN 'dead' ELSE status END"
+            " status = CASE WHEN :dead AND status = 'active' THEN 'dead' ELSE status END"
         )
         values = {"next": next_visit_at, "now": now, "error": error[:LONGEST_ERROR], "dead": dead}
         await self._finish(channel_id, owner, changes, values)
@@ -311,10 +317,11 @@ class Channels(Store):
 
     async def outcome(self, now: datetime, *, shown: int) -> Outcome:
         """By indexes: what is overdue or fails is few rows of many, unless everything is wrong."""
+        promised = f"{CAN_BE_READ} AND status = 'active' AND promised_at"  # of an export alone nothing is promised
         overdue = text(
             "SELECT count(*) AS overdue, count(*) FILTER (WHERE :now > promised_at"
-            " + (promised_at - coalesce(last_success_at, created_at))) AS late"
-            " FROM channels WHERE status = 'active' AND promised_at < :now"
+            " + (promised_at - coalesce(last_success_at, created_at)) * 0.75) AS late"
+            f" FROM channels WHERE {promised} < :now"
         )
         failing = text(
             "SELECT count(*) AS failing, count(*) FILTER (WHERE failures > 1) AS twice FROM channels"
@@ -322,7 +329,7 @@ class Channels(Store):
         )
         longest = text(
             "SELECT coalesce('@' || username, title), promised_at, last_error FROM channels"
-            " WHERE status = 'active' AND promised_at < :now ORDER BY promised_at LIMIT :limit"
+            f" WHERE {promised} < :now ORDER BY promised_at LIMIT :limit"
         )
         worst = text(
             "SELECT coalesce('@' || username, title) AS name, last_error FROM channels"
@@ -355,19 +362,19 @@ class Channels(Store):
         """Every active channel that has ever posted."""
         statement = (
             "SELECT id, coalesce('@' || username, title), timezone, last_post_at, last_success_at, last_error_at"
-            " FROM channels WHERE status = 'active' AND last_post_at IS NOT NULL ORDER BY id"
+            f" FROM channels WHERE status = 'active' AND {CAN_BE_READ} AND last_post_at IS NOT NULL ORDER BY id"
         )
         return [Quiet(*row) for row in await self._rows(statement)]
 
     async def standings(self, *, largest: int | None = None) -> list[Standing]:
-        """All channels in one statement, or those with the most posts; PostgreSQL counts the ranges."""
+        """All channels that are read, or those with the most posts; PostgreSQL counts the ranges."""
         chosen = "ORDER BY captured DESC, id LIMIT :largest" if largest is not None else "ORDER BY id"
         statement = (
             "SELECT id, coalesce('@' || username, title), status, captured, asked.stop - asked.start, coalesce((SELECT"
             " sum(upper(r) - lower(r)) FROM unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r"
             "), 0)::bigint, coalesce((SELECT upper(r) - 1 FROM unnest(coverage) AS r WHERE r @> asked.start LIMIT 1),"
-            f" asked.start - 1), last_post_at, last_success_at, last_error FROM (SELECT * FROM channels WHERE {SHOWN}"
-            f" {chosen}) AS channels, {ASKED}"
+            f" asked.start - 1), last_post_at, last_success_at, last_error FROM (SELECT * FROM channels WHERE {KEPT}"
+            f" AND {CAN_BE_READ} {chosen}) AS channels, {ASKED}"
         )
         rows = await self._rows(statement, {} if largest is None else {"largest": largest})
         return [Standing(*row) for row in rows]
@@ -384,7 +391,7 @@ class Channels(Store):
             " asked.stop - asked.start AS width, CASE WHEN coverage @> int8range(asked.start, asked.stop) THEN 0"
             " ELSE asked.stop - asked.start - coalesce((SELECT sum(upper(r) - lower(r)) FROM"
             " unnest(coverage * int8multirange(int8range(asked.start, asked.stop))) AS r), 0)::bigint END AS unknown"
-            f" FROM channels, {ASKED} WHERE {SHOWN}) AS each"
+            f" FROM channels, {ASKED} WHERE {KEPT} AND {CAN_BE_READ}) AS each"
         )
         async with self._database.connect() as connection:
             return Totals(*(await connection.execute(statement)).one())
@@ -401,7 +408,7 @@ class Channels(Store):
 
     async def ids_after(self, channel_id: int, *, limit: int) -> list[int]:
         """The next channels by id, for work that goes round by turns."""
-        statement = text(f"SELECT id FROM channels WHERE {SHOWN} AND id > :after ORDER BY id LIMIT :limit")
+        statement = text(f"SELECT id FROM channels WHERE {KEPT} AND id > :after ORDER BY id LIMIT :limit")
         return [row[0] for row in await self._rows(statement, {"after": channel_id, "limit": limit})]
 
     async def with_holes(
@@ -411,6 +418,7 @@ class Channels(Store):
         condition, able = readable(reach)
         statement = (
             f"SELECT {COLUMNS} FROM channels WHERE status = 'active' AND NOT id = ANY(:without) AND {condition}"
+            f" AND {CAN_BE_READ}"
             " AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
             " OR (requested_from <= cursor_id AND NOT coverage @> int8range(requested_from, cursor_id + 1)"
             # What cannot be parsed is no work until it is time to try it again.

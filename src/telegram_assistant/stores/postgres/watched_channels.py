@@ -1,4 +1,4 @@
-"""Channels that a tenant watches: requests for them, subscriptions, and the tenant's own settings.
+"""Channels that a tenant watches: requests for them, and subscriptions.
 
 What a tenant asks for is read under row-level security.
 """
@@ -12,54 +12,15 @@ from typing import Literal
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.channel import Advice, ChannelRef, advise
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import ChannelInfo, SourceError
+from telegram_assistant.stores.postgres.channel_settings import DEFAULT_ZONE, FIRST_GROUP, RESUME, derive_settings
+from telegram_assistant.stores.postgres.channels import CAN_BE_READ, REAL, WATCHED
 from telegram_assistant.stores.postgres.database import Store, as_tenant
 
-DEFAULT_ZONE = "Europe/Moscow"
 HOURS, DAYS = 24, 7
-
-_CHANGE = text(
-    "INSERT INTO channel_settings AS s (tenant_id, channel_id, priority, timezone)"
-    " VALUES (:tenant, :channel, :priority, :timezone) ON CONFLICT (tenant_id, channel_id) DO UPDATE"
-    " SET priority = coalesce(excluded.priority, s.priority), timezone = coalesce(excluded.timezone, s.timezone),"
-    " changed_at = now()"
-)
-# A tenant without settings asks for the usual. The operator's settings count even without a subscription.
-_DERIVE = text(
-    "WITH asking AS MATERIALIZED (SELECT w.tenant_id, s.priority, s.timezone, s.changed_at FROM ("
-    " SELECT DISTINCT tenant_id FROM subscriptions WHERE channel_id = :channel"
-    " UNION SELECT tenant_id FROM channel_settings WHERE channel_id = :channel AND tenant_id = :system) AS w"
-    " LEFT JOIN channel_settings s ON s.tenant_id = w.tenant_id AND s.channel_id = :channel)"
-    " UPDATE channels SET priority = (SELECT coalesce(max(coalesce(priority, 0)), 0) FROM asking),"
-    " timezone = coalesce((SELECT timezone FROM asking WHERE timezone IS NOT NULL GROUP BY timezone"
-    " ORDER BY count(*) DESC, min(changed_at) LIMIT 1), :zone) WHERE id = :channel"
-)
-
-
-class ChannelSettings(Store):
-    """The table `channel_settings`."""
-
-    async def change(
-        self, tenant_id: UUID, channel_id: int, priority: int | None = None, timezone: str | None = None
-    ) -> None:
-        """None: as before."""
-        values = {"tenant": tenant_id, "channel": channel_id, "priority": priority, "timezone": timezone}
-        async with self._database.begin() as connection:
-            await connection.execute(_CHANGE, values)
-            await derive_settings(connection, channel_id)
-
-
-async def derive_settings(connection: AsyncConnection, channel_id: int) -> None:
-    """What capture uses, from what those ask for who watch the channel now."""
-    # Who subscribes or changes locks the channel first: what is seen after this is what there is.
-    await connection.execute(text("SELECT 1 FROM channels WHERE id = :id FOR UPDATE"), {"id": channel_id})
-    values = {"channel": channel_id, "system": UUID(SYSTEM_TENANT), "zone": DEFAULT_ZONE}
-    await connection.execute(_DERIVE, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +34,7 @@ class Request:
     channel_id: int | None
     last_error: str | None
     attempts: int
+    group_name: str | None = None
 
     @property
     def state(self) -> Literal["requested", "failed", "watched"]:
@@ -98,14 +60,15 @@ class Requests(Store):
     A request is never lost: what fails is tried again, ever more rarely, and shows its error.
     """
 
-    async def add(self, tenant_id: UUID, user_id: UUID, reference: str) -> None:
-        """The same request again means: try now."""
+    async def add(self, tenant_id: UUID, user_id: UUID, reference: str, group: str | None = None) -> None:
+        """The same request again means: try now. `group`: where the channel is put, if it is in none."""
         statement = (
-            "INSERT INTO channel_requests (tenant_id, user_id, reference) VALUES (:tenant, :user, :reference)"
+            "INSERT INTO channel_requests (tenant_id, user_id, reference, group_name)"
+            " VALUES (:tenant, :user, :reference, :group)"
             " ON CONFLICT (tenant_id, reference) DO UPDATE SET next_attempt_at = NULL, channel_id = NULL,"
-            " last_error = NULL, attempts = 0"
+            " last_error = NULL, attempts = 0, group_name = excluded.group_name"
         )
-        await self._run(statement, {"tenant": tenant_id, "user": user_id, "reference": reference})
+        await self._run(statement, {"tenant": tenant_id, "user": user_id, "reference": reference, "group": group})
 
     async def open(self) -> list[Request]:
         statement = f"SELECT {_REQUEST} FROM channel_requests WHERE channel_id IS NULL ORDER BY id"
@@ -120,11 +83,17 @@ class Requests(Store):
         return bool(await self._run(statement, {"t": tenant_id, "r": reference}))
 
     async def take(self, *, now: datetime, hold: timedelta, limit: int, without: Collection[int] = ()) -> list[Request]:
-        """Those whose turn it is. `hold` keeps others off while we ask Telegram."""
+        """Those whose turn it is. Tenants take turns, so that a long list of one keeps none of the others waiting.
+
+        `hold` keeps other processes off while we ask Telegram.
+        """
         statement = (
-            "WITH due AS MATERIALIZED (SELECT id FROM channel_requests WHERE channel_id IS NULL"
-            " AND (next_attempt_at IS NULL OR next_attempt_at <= :now) AND NOT id = ANY(:without)"
-            " ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)"
+            "WITH turns AS MATERIALIZED (SELECT id, row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS turn"
+            " FROM channel_requests WHERE channel_id IS NULL AND (next_attempt_at IS NULL OR next_attempt_at <= :now)"
+            " AND NOT id = ANY(:without)),"
+            " due AS MATERIALIZED (SELECT r.id FROM channel_requests r JOIN turns USING (id)"
+            " WHERE r.channel_id IS NULL AND (r.next_attempt_at IS NULL OR r.next_attempt_at <= :now)"
+            " ORDER BY turn, r.id LIMIT :limit FOR UPDATE OF r SKIP LOCKED)"
             " UPDATE channel_requests SET next_attempt_at = :until, attempts = attempts + 1"
             f" WHERE id IN (SELECT id FROM due) RETURNING {_REQUEST}"
         )
@@ -134,6 +103,14 @@ class Requests(Store):
     async def fail(self, request: Request, error: str, *, next_attempt_at: datetime) -> None:
         statement = "UPDATE channel_requests SET last_error = :error, next_attempt_at = :next WHERE id = :id"
         await self._run(statement, {"id": request.id, "error": error, "next": next_attempt_at})
+
+    async def put_off_names(self, error: str, *, until: datetime) -> None:
+        """Telegram answers no question for a name before that: none of the others need be tried."""
+        statement = (
+            "UPDATE channel_requests SET last_error = :error, next_attempt_at = :until WHERE channel_id IS NULL"
+            " AND reference LIKE '@%' AND (next_attempt_at IS NULL OR next_attempt_at < :until)"
+        )
+        await self._run(statement, {"error": error, "until": until})
 
     async def fulfil(self, request: Request, info: ChannelInfo, account_id: str, now: datetime) -> None:
         """The channel exists: store it once for all, subscribe, and let the next visit come at once.
@@ -159,7 +136,8 @@ class Requests(Store):
                     # Who knew the channel already does not say them again.
                     " about = coalesce(nullif(excluded.about, ''), channels.about),"
                     " subscribers = coalesce(excluded.subscribers, channels.subscribers),"
-                    " access_hash = channels.access_hash || excluded.access_hash, status = 'active', failures = 0,"
+                    " access_hash = channels.access_hash || excluded.access_hash, failures = 0,"
+                    " status = CASE WHEN channels.status = 'paused' THEN 'paused' ELSE 'active' END,"
                     " next_visit_at = least(channels.next_visit_at, excluded.next_visit_at) RETURNING tenant_id"
                 ),
                 {
@@ -187,6 +165,10 @@ class Requests(Store):
                 ),
                 {"tenant": request.tenant_id, "user": request.user_id, "channel": info.id},
             )
+            mine = {"tenant": request.tenant_id, "channel": info.id}
+            await connection.execute(RESUME, mine)
+            if request.group_name:
+                await connection.execute(FIRST_GROUP, {**mine, "group": request.group_name})
             await derive_settings(connection, info.id)
             await connection.execute(
                 text("UPDATE channel_requests SET channel_id = :channel, last_error = NULL WHERE id = :id"),
@@ -205,9 +187,11 @@ class Watched:
     is_group: bool
     subscribers: int | None
     private: bool
-    status: str  # active | dead
+    status: str  # active | dead | paused, by the tenant that asks
+    paused_at: datetime | None
     priority: int
     timezone: str
+    group: str  # in which the tenant keeps it; empty: in none
     captured: int
     newest_id: int
     requested_from: int | None  # None: it was not visited yet
@@ -245,7 +229,8 @@ class Watched:
     @property
     def filling(self) -> bool:
         """Older posts are on their way."""
-        return self.history_from is not None or self.unknown > 0
+        wanted = self.history_from is not None or (self.unknown > 0 and self.last_success_at is not None)
+        return wanted and self.paused_at is None
 
     @property
     def advice(self) -> Advice:
@@ -273,8 +258,14 @@ class Summary:
 
 _COUNTED = {
     "private": "channels.tenant_id IS NOT NULL",
+    "status": "CASE WHEN mine.paused_at IS NULL THEN channels.status ELSE 'paused' END",
+    "paused_at": "mine.paused_at",
+    "failures": "CASE WHEN mine.paused_at IS NULL THEN channels.failures ELSE 0 END",
+    "last_error": "CASE WHEN mine.paused_at IS NULL THEN channels.last_error END",
+    "next_visit_at": "CASE WHEN mine.paused_at IS NULL THEN channels.next_visit_at END",
     "priority": "coalesce(mine.priority, 0)",
     "timezone": f"coalesce(mine.timezone, '{DEFAULT_ZONE}')",
+    "group": "coalesce(mine.group_name, '')",
     "requested": "asked.stop - asked.start",
     "known": (
         "coalesce((SELECT sum(upper(r) - lower(r))"
@@ -289,7 +280,7 @@ _SELECT = (
     f"SELECT {', '.join(f'{column} AS {name}' for name, column in _COLUMNS.items())} FROM channels"
     " LEFT JOIN channel_settings mine ON mine.channel_id = channels.id, LATERAL (SELECT"  # one row: the tenant's
     " coalesce(requested_from, newest_id + 1) AS start, greatest(requested_from, newest_id + 1) AS stop) AS asked"
-    " WHERE status IN ('active', 'dead')"
+    f" WHERE {WATCHED}"
 )
 
 
@@ -297,27 +288,34 @@ class WatchedChannels(Store):
     """The channels of one tenant or another; which, the caller says with every question."""
 
     async def page(
-        self, tenant_id: UUID, *, limit: int, after: tuple[str, int] | None = None, words: str = ""
+        self, tenant_id: UUID, *, limit: int, after: tuple[str, int] | None = None, words: str = "", group: str = ""
     ) -> list[Watched]:
-        """By title; `after` is the last of the page before, as (its title, its id)."""
+        """By title; `after` is the last of the page before, as (its title, its id). `group`: only what is in it."""
         statement = (
             f"{_SELECT} AND (CAST(:after_title AS text) IS NULL"
             " OR (lower(title), id) > (lower(:after_title), :after_id))"
             " AND (strpos(lower(title), lower(:words)) > 0 OR strpos(lower(username), lower(:name)) > 0)"
+            " AND (CAST(:group AS text) = '' OR mine.group_name = :group)"
             " ORDER BY lower(title), id LIMIT :limit"
         )
         title, number = after or (None, 0)
         values = {"after_title": title, "after_id": number, "limit": limit}
-        names = {"words": words, "name": words.removeprefix("@")}
+        names = {"words": words, "name": words.removeprefix("@"), "group": group}
         return await self._all(Watched, statement, values | names, tenant=tenant_id)
 
     async def summary(self, tenant_id: UUID) -> Summary:
         statement = (
-            "SELECT count(*), coalesce(sum(captured), 0), count(*) FILTER (WHERE failures > 0 OR status = 'dead')"
-            " FROM channels WHERE status IN ('active', 'dead')"
+            "SELECT count(*), coalesce(sum(captured), 0), count(*) FILTER ("
+            "WHERE (failures > 0 OR status = 'dead') AND mine.paused_at IS NULL)"
+            f" FROM channels LEFT JOIN channel_settings mine ON mine.channel_id = channels.id WHERE {WATCHED}"
         )
         [row] = await self._rows(statement, tenant=tenant_id)
         return Summary(*map(int, row))
+
+    async def groups(self, tenant_id: UUID) -> list[str]:
+        """Their names."""
+        statement = "SELECT DISTINCT group_name FROM channel_settings WHERE group_name <> '' ORDER BY group_name"
+        return [str(row[0]) for row in await self._rows(statement, tenant=tenant_id)]
 
     async def get(self, tenant_id: UUID, channel_id: int) -> Watched | None:
         return await self._first(Watched, f"{_SELECT} AND id = :id", {"id": channel_id}, tenant=tenant_id)
@@ -329,17 +327,22 @@ class WatchedChannels(Store):
     async def filling(self, tenant_id: UUID, *, limit: int) -> list[Watched]:
         """Channels whose older posts are on their way, those with the most to come first."""
         statement = (
-            f"{_SELECT} AND status = 'active' AND requested_from IS NOT NULL AND (history_from IS NOT NULL"
-            " OR NOT coverage @> int8range(asked.start, asked.stop))"
+            f"{_SELECT} AND status = 'active' AND requested_from IS NOT NULL"
+            f" AND {CAN_BE_READ} AND (history_from IS NOT NULL OR NOT coverage @> int8range(asked.start, asked.stop))"
             " ORDER BY asked.stop - asked.start DESC LIMIT :limit"
         )
         return await self._all(Watched, statement, {"limit": limit}, tenant=tenant_id)
+
+    async def made_up(self, tenant_id: UUID) -> list[int]:
+        """In a demo: the channels of its simulated Telegram."""
+        statement = f"SELECT id FROM channels WHERE {WATCHED} AND NOT {REAL} ORDER BY id"
+        return [int(row[0]) for row in await self._rows(statement, tenant=tenant_id)]
 
     async def public(self, username: str) -> Known | None:
         """Of a public channel that any tenant watches: what its own page says too."""
         statement = (
             "SELECT username, title, about, subscribers FROM channels"
-            " WHERE lower(username) = :name AND tenant_id IS NULL AND status IN ('active', 'dead')"
+            f" WHERE lower(username) = :name AND tenant_id IS NULL AND {WATCHED}"
         )
         return await self._first(Known, statement, {"name": username})
 

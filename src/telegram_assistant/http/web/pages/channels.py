@@ -5,6 +5,7 @@ That page also says why the channel is looked at when it is, and how long it has
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, TypeAlias
 from zoneinfo import available_timezones
@@ -14,7 +15,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from telegram_assistant.domain.access import Caller
 from telegram_assistant.domain.channel import MAX_CHANNEL_ID
+from telegram_assistant.domain.channel_lists import LONGEST_GROUP, LONGEST_LIST, clean_group
 from telegram_assistant.domain.polling import Explanation, Reason
+from telegram_assistant.domain.post import LARGEST_MESSAGE_ID
 from telegram_assistant.domain.silence import GapReport
 from telegram_assistant.domain.text import clean_text
 from telegram_assistant.http.answers import Cursor, read_cursor, write_cursor
@@ -22,12 +25,22 @@ from telegram_assistant.http.dependencies import AdminChannelsDep, CallerDep, Ch
 from telegram_assistant.http.web.charts import coverage_strip
 from telegram_assistant.http.web.page import Span, fragment, page, span_of
 from telegram_assistant.ingest.polling import Explained, Why
-from telegram_assistant.services.channels import FIRST_YEAR, LONGEST_REFERENCE, RHYTHM_WEEKS, ChannelActions
-from telegram_assistant.services.problems import Problem
+from telegram_assistant.services.channels import (
+    FIRST_YEAR,
+    LONGEST_REFERENCE,
+    MOST_REQUESTS,
+    RHYTHM_WEEKS,
+    Bulk,
+    ChannelActions,
+    Outcome,
+)
+from telegram_assistant.services.problems import Problem, not_found
+from telegram_assistant.stores.postgres.post_views import PostViews
 from telegram_assistant.stores.postgres.watched_channels import Watched
 
 ON_A_PAGE = 100
-MOST_REQUESTS = 50
+MOST_TICKS = 1000
+REQUESTS_SHOWN = 50
 HOLES_NAMED = 6
 
 router = APIRouter(include_in_schema=False)
@@ -35,27 +48,55 @@ router = APIRouter(include_in_schema=False)
 
 ChannelId = Annotated[int, Path(ge=1, le=MAX_CHANNEL_ID)]
 Words = Annotated[str, Query(max_length=200)]
+InGroup = Annotated[str, Query(max_length=LONGEST_GROUP)]
+GroupName = Annotated[str, Form(max_length=LONGEST_GROUP)]
 Reference = Annotated[str, Form(max_length=LONGEST_REFERENCE)]
 
 
 @router.get("/channels")
-async def channels(request: Request, desk: ChannelsDep, caller: CallerDep, q: Words = "") -> HTMLResponse:
+async def channels(
+    request: Request, desk: ChannelsDep, caller: CallerDep, q: Words = "", group: InGroup = ""
+) -> HTMLResponse:
     return page(
         request,
         "channels.html",
         caller=caller,
         summary=await desk.watched.summary(caller.tenant_id),
-        **await _listed(desk, caller, q, None),
+        groups=await desk.watched.groups(caller.tenant_id),
+        **await _listed(desk, caller, q, group),
         **await _requested(desk, caller),
     )
 
 
 @router.get("/channels/list")
 async def listed(
-    request: Request, desk: ChannelsDep, caller: CallerDep, q: Words = "", cursor: Cursor = None
+    request: Request, desk: ChannelsDep, caller: CallerDep, q: Words = "", group: InGroup = "", *, cursor: Cursor = None
 ) -> HTMLResponse:
-    found = await _listed(desk, caller, q, cursor)
+    found = await _listed(desk, caller, q, group, cursor)
     return fragment(request, "channels_list.html", caller=caller, **found)
+
+
+@router.get("/channels/many")
+async def many(
+    request: Request, desk: AdminChannelsDep, caller: CallerDep, q: Words = "", group: InGroup = ""
+) -> HTMLResponse:
+    """With ticks; apart from the list, which is renewed every few seconds."""
+    return page(request, "channels_many.html", caller=caller, changed=None, **await _ticked(desk, caller, q, group))
+
+
+@router.post("/channels/many")
+async def change_many(
+    request: Request,
+    desk: AdminChannelsDep,
+    caller: CallerDep,
+    action: Annotated[Bulk, Form()],
+    *,
+    channel: Annotated[list[int], Form()] = [],  # noqa: B006 - FastAPI copies it
+    priority: Annotated[int, Form(ge=-1000, le=1000)] = 0,
+    group: GroupName = "",
+) -> HTMLResponse:
+    changed = await desk.change_many(channel, action, priority=priority, group=group)
+    return page(request, "channels_many.html", caller=caller, changed=changed, **await _ticked(desk, caller, "", ""))
 
 
 @router.get("/channels/preview")
@@ -75,7 +116,7 @@ async def requested(request: Request, desk: ChannelsDep, caller: CallerDep, had:
     """Asked again and again while something is looked for; `had` is how many there were, so that the list follows."""
     found = await _requested(desk, caller)
     answer = fragment(request, "channels_requests.html", caller=caller, **found)
-    if len(found["requests"]) != had:
+    if found["waiting"] != had:
         answer.headers["HX-Trigger"] = "channels-changed"
     return answer
 
@@ -84,6 +125,20 @@ async def requested(request: Request, desk: ChannelsDep, caller: CallerDep, had:
 async def add(request: Request, desk: ChannelsDep, caller: CallerDep, reference: Reference = "") -> Response:
     await desk.add(reference)
     return await _after_a_wish(request, desk, caller)
+
+
+@router.post("/channels/several")
+async def add_several(
+    request: Request, desk: ChannelsDep, caller: CallerDep, several: Annotated[str, Form(max_length=LONGEST_LIST)] = ""
+) -> Response:
+    """A pasted list; what became of each entry is shown, and what is looked for below it."""
+    added = await desk.add_list(several)
+    if "hx-request" not in request.headers:
+        return RedirectResponse("/channels", status_code=303)
+    counts = Counter(one.outcome.value for one in added)
+    refused = [one.entry for one in added if one.outcome is Outcome.REFUSED]
+    requested = await _requested(desk, caller)
+    return fragment(request, "channels_added.html", caller=caller, counts=counts, refused=refused, **requested)
 
 
 @router.post("/channels/requests/{number}/drop")
@@ -122,17 +177,49 @@ async def channel(
         silence_percent=bar_of_silence(rhythm.gap),
         reasons=reasons(explained),
         zones=sorted(available_timezones()) if caller.is_admin else (),
+        groups=await desk.watched.groups(caller.tenant_id),
         first_year=FIRST_YEAR,
         today=services.clock().date(),
-        **await _coverage(desk, channel_id),
+        disagreements=await desk.disagreements(channel_id),
+        topics=await desk.topics(channel_id),
+        **await _coverage(desk, found),
     )
+
+
+@router.get("/channels/{channel_id}/topics/{number}")
+async def topic(
+    request: Request,
+    *,
+    desk: ChannelsDep,
+    services: ServicesDep,
+    caller: CallerDep,
+    channel_id: ChannelId,
+    number: Annotated[int, Path(ge=1, le=LARGEST_MESSAGE_ID)],
+) -> HTMLResponse:
+    """The newest posts of a topic of a forum."""
+    found = next((one for one in await desk.topics(channel_id) if one.id == number), None)
+    if found is None:
+        raise not_found("topic")
+    posts = await PostViews(services.database).newest(
+        caller.tenant_id, limit=ON_A_PAGE, channel_id=found.channel_id, thread=number
+    )
+    channel = await desk.get(channel_id)
+    return page(request, "channel_topic.html", caller=caller, channel=channel, topic_of=found, posts=posts)
+
+
+@router.post("/channels/{channel_id}/differences/{number}/seen")
+async def difference_seen(
+    desk: AdminChannelsDep, channel_id: ChannelId, number: Annotated[int, Path(ge=1, lt=2**63)]
+) -> Response:
+    await desk.mark_seen(channel_id, number)
+    return RedirectResponse(f"/channels/{channel_id}#witnesses", status_code=303)
 
 
 @router.get("/channels/{channel_id}/coverage")
 async def coverage(request: Request, desk: ChannelsDep, caller: CallerDep, channel_id: ChannelId) -> HTMLResponse:
     """Polled while older posts are on their way."""
     found = await desk.get(channel_id)
-    return fragment(request, "channel_coverage.html", caller=caller, channel=found, **await _coverage(desk, channel_id))
+    return fragment(request, "channel_coverage.html", caller=caller, channel=found, **await _coverage(desk, found))
 
 
 @router.post("/channels/{channel_id}/visit")
@@ -159,48 +246,75 @@ async def revive(desk: AdminChannelsDep, channel_id: ChannelId) -> Response:
     return _back(await desk.revive(channel_id))
 
 
+@router.post("/channels/{channel_id}/pause")
+async def pause(desk: AdminChannelsDep, channel_id: ChannelId) -> Response:
+    return _back(await desk.pause(channel_id))
+
+
+@router.post("/channels/{channel_id}/resume")
+async def resume(desk: AdminChannelsDep, channel_id: ChannelId) -> Response:
+    return _back(await desk.resume(channel_id))
+
+
 @router.post("/channels/{channel_id}/change")
 async def change(
     desk: AdminChannelsDep,
     channel_id: ChannelId,
     priority: Annotated[int, Form(ge=-1000, le=1000)],
     timezone: Annotated[str, Form(max_length=64)],
+    group: GroupName = "",
 ) -> Response:
     if timezone not in available_timezones():
         raise Problem(422, "There is no such time zone: choose one of the list")
-    return _back(await desk.change(channel_id, priority=priority, timezone=timezone))
+    return _back(await desk.change(channel_id, priority=priority, timezone=timezone, group=group))
 
 
 def _back(found: Watched) -> Response:
     return RedirectResponse(f"/channels/{found.id}", status_code=303)
 
 
-async def _listed(desk: ChannelActions, caller: Caller, words: str, cursor: str | None) -> dict[str, Any]:
+async def _ticked(desk: ChannelActions, caller: Caller, words: str, group: str) -> dict[str, Any]:
+    group = clean_group(group)
+    found = await desk.watched.page(caller.tenant_id, limit=MOST_TICKS, words=clean_text(words).strip(), group=group)
+    return {
+        "channels": found,
+        "q": words,
+        "group": group,
+        "groups": await desk.watched.groups(caller.tenant_id),
+    }
+
+
+async def _listed(
+    desk: ChannelActions, caller: Caller, words: str, group: str, cursor: str | None = None
+) -> dict[str, Any]:
     after: tuple[str, int] | None = None
     if cursor is not None:
         title, number = read_cursor(cursor, str, int)
         after = str(title), int(number)
-    words = clean_text(words).strip()
-    found = await desk.watched.page(caller.tenant_id, limit=ON_A_PAGE + 1, after=after, words=words)
+    words, group = clean_text(words).strip(), clean_group(group)
+    found = await desk.watched.page(caller.tenant_id, limit=ON_A_PAGE + 1, after=after, words=words, group=group)
     last = found[ON_A_PAGE - 1] if len(found) > ON_A_PAGE else None
     return {
         "channels": found[:ON_A_PAGE],
         "next": write_cursor(last.title, last.id) if last else None,
         "cursor": cursor,
         "q": words,
+        "group": group,
     }
 
 
 async def _requested(desk: ChannelActions, caller: Caller) -> dict[str, Any]:
-    return {"requests": await desk.watched.requests(caller.tenant_id, limit=MOST_REQUESTS)}
+    found = await desk.watched.requests(caller.tenant_id, limit=MOST_REQUESTS)
+    return {"requests": found[:REQUESTS_SHOWN], "waiting": len(found)}
 
 
-async def _coverage(desk: ChannelActions, channel_id: int) -> dict[str, Any]:
-    state = await desk.ledger(channel_id)
+async def _coverage(desk: ChannelActions, channel: Watched) -> dict[str, Any]:
+    state = await desk.ledger(channel.id)
     holes = state.holes
     return {
         "ledger": state,
-        "audit": await desk.audit(channel_id),
+        "audit": await desk.audit(channel.id),
+        "takeout": await desk.takeout(channel),
         "holes": holes[:HOLES_NAMED],
         "holes_count": len(holes),
         "coverage_strip": coverage_strip,
