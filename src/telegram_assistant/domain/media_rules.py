@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from telegram_assistant.domain.post import Media, MediaKind
+from telegram_assistant.domain.text import clean_text
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -18,6 +19,8 @@ NOTHING_TO_DOWNLOAD = "there is no file to download"
 
 _FASTEST, _SLOWEST = timedelta(seconds=15), timedelta(hours=1)
 _PLAIN_EXTENSION = re.compile(r"[a-z0-9]{1,8}", re.ASCII)
+MAX_NAME = 255
+_UNSAFE = re.compile(r"[/\\\x00-\x1f\x7f]")
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _UNKNOWN = "bin"
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -74,6 +77,7 @@ class MediaDecision:
 
     status: str  # pending | skipped
     reason: str | None = None
+    held_until: datetime | None = None  # it is on its way: downloads leave it alone till then
 
 
 PROTECTED = MediaDecision("skipped", "protected content is not downloaded (MEDIA_PROTECTED_ENABLED)")
@@ -116,6 +120,12 @@ def extension_of(mime: str | None, name: str | None) -> str:
     stem, _, ending = (name or "").rpartition(".")
     ending = ending.strip().lower()
     return ending if stem and _PLAIN_EXTENSION.fullmatch(ending) else _UNKNOWN
+
+
+def clean_name(name: str) -> str | None:
+    """A file's name that can be no path, or None where nothing is left of it."""
+    cleaned = _UNSAFE.sub("_", clean_text(name)).strip()[-MAX_NAME:]
+    return None if cleaned in {"", ".", ".."} else cleaned
 
 
 def media_key(tenant_id: UUID, sha256: str, extension: str) -> str:

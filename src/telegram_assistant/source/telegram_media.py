@@ -9,13 +9,12 @@ from typing import Any, TypeAlias
 
 from telethon.tl import types
 
+from telegram_assistant.domain.media_rules import clean_name
 from telegram_assistant.domain.post import Media, MediaKind, Poll
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import SourceError
 from telegram_assistant.domain.text import clean_text
 
-MAX_NAME = 255
-_UNSAFE = re.compile(r"[/\\\x00-\x1f\x7f]")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 PIECE = 512 * 1024  # Telegram's limit is 1 MiB; offsets must be multiples of the piece
 MAX_RENEWALS = 3  # in a row, without a byte in between
@@ -104,12 +103,6 @@ def poll_of(media: Any) -> Poll:
         closed=bool(poll.closed),
         voters=media.results.total_voters,
     )
-
-
-def clean_name(name: str) -> str | None:
-    """A file's name that can be no path, or None where nothing is left of it."""
-    cleaned = _UNSAFE.sub("_", clean_text(name)).strip()[-MAX_NAME:]
-    return None if cleaned in {"", ".", ".."} else cleaned
 
 
 def kind_name(value: Any, prefix: str) -> str:

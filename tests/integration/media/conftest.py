@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,9 +11,9 @@ from typing import Any
 
 import obstore
 import pytest
+from obstore.store import LocalStore
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
-from telethon import TelegramClient
 
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.domain.accounts import Priority
@@ -32,6 +31,7 @@ from telegram_assistant.stores.postgres.media import MediaQueue
 from telegram_simulator.model import Channel, File, Kind, Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
+from tests.telethon_memory import forgotten_after
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 READER = 1001
@@ -146,7 +146,9 @@ class Desk:
         return b"".join([piece async for piece in self.store.stream(key)])
 
     def objects(self) -> set[str]:
-        return {found["path"] for batch in obstore.list(self.store._store) for found in batch}
+        if not self.folder.is_dir():
+            return set()
+        return {found["path"] for batch in obstore.list(LocalStore(self.folder)) for found in batch}
 
     def asked(self, method: str) -> int:
         return sum(call.method == method for call in self.sim.rpc_log)
@@ -222,9 +224,5 @@ def make_paper() -> Callable[..., File]:
 
 @pytest.fixture(autouse=True)
 def _telethon() -> Iterator[None]:
-    """Telethon keeps one configuration for all clients, with the port of whichever server came first."""
-    level = logging.getLogger("telethon").level
-    logging.getLogger("telethon").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("telethon").setLevel(level)
-    TelegramClient._config = None
+    with forgotten_after():
+        yield

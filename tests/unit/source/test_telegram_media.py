@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from telethon.tl import types
 
+from telegram_assistant.domain.media_rules import clean_name
 from telegram_assistant.domain.post import Media, MediaKind
-from telegram_assistant.source.telegram_media import FileLocation, clean_name, media_of
+from telegram_assistant.source.telegram_media import FileLocation, media_of
 
 pytestmark = pytest.mark.unit
 

@@ -40,6 +40,12 @@ class Wanted:
         return self.post_id, self.position
 
 
+_WANTED = (
+    "m.post_id, m.position, p.channel_id, p.message_id, p.version, m.file_id, m.attempts, p.captured_at,"
+    " m.next_attempt_at AS leased_until"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MediaUsage:
     """How many files there are, by what became of them, and what the store holds."""
@@ -83,12 +89,23 @@ class MediaQueue(Store):
             " ORDER BY next_attempt_at LIMIT :limit FOR UPDATE SKIP LOCKED)"
             " UPDATE post_media m SET next_attempt_at = :until FROM due, posts p"
             " WHERE m.post_id = due.post_id AND m.position = due.position AND p.id = m.post_id"
-            " RETURNING m.post_id, m.position, p.channel_id, p.message_id, p.version, m.file_id, m.attempts,"
-            " p.captured_at, m.next_attempt_at AS leased_until"
+            f" RETURNING {_WANTED}"
         )
         rows = await self._rows(statement, {"now": now, "limit": limit, "until": until, **able})
         taken = [as_value(Wanted, row) for row in rows]
         return sorted(taken, key=lambda wanted: (wanted.channel_id, wanted.message_id, wanted.position))
+
+    async def hold(self, keys: Sequence[tuple[UUID, int]], until: datetime) -> list[Wanted]:
+        """Lease those of these files that no source can fetch and that are not stored: they come from an export."""
+        statement = (
+            "UPDATE post_media m SET status = 'pending', next_attempt_at = :until FROM posts p,"
+            " unnest(CAST(:posts AS uuid[]), CAST(:positions AS int[])) AS wanted(post_id, position)"
+            " WHERE m.post_id = wanted.post_id AND m.position = wanted.position AND p.id = m.post_id"
+            f" AND m.sha256 IS NULL AND m.file_id IS NULL RETURNING {_WANTED}"
+        )
+        posts, positions = [post_id for post_id, _ in keys], [position for _, position in keys]
+        rows = await self._rows(statement, {"until": until, "posts": posts, "positions": positions})
+        return [as_value(Wanted, row) for row in rows]
 
     async def renew(self, wanted: Wanted, until: datetime) -> Wanted | None:
         """None when the lease was lost."""
