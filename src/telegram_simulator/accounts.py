@@ -86,7 +86,7 @@ class Accounts:
         return self.send_code(phone)
 
     def sign_in(self, key_id: int, phone: str, code_hash: str, code: str | None) -> User | None:
-        """The user, or None where nobody has this number."""
+        """The user, or None where no user has this number."""
         sent = self._expect(phone, code_hash)
         if not code:
             raise RpcError(400, "PHONE_CODE_EMPTY")
@@ -121,7 +121,7 @@ class Accounts:
     # By password
 
     def challenge(self, key_id: int) -> Challenge | None:
-        """A question for the password of whoever is signing in with this key; None if there is none."""
+        """A question for the password of the user who is signing in with this key; None if there is none."""
         half = self._half.get(key_id)
         user = self.user(key_id) if half is None else self._world.users[half]
         if user is None:

@@ -1,4 +1,4 @@
-"""The stories of a world by their ids, for whoever serves the pages that posts link to."""
+"""The stories of a world by their ids, for the server of the pages that posts link to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kept: TypeAlias = tuple[str, str, Facts, int, datetime]
 
 
 class Archive:
-    """Keeps the newest stories; of older ones nobody has a page any more."""
+    """Keeps the newest stories; older ones have no page any more."""
 
     def __init__(self, most: int = MOST_STORIES) -> None:
         self._most = most

@@ -16,7 +16,7 @@ from telegram_simulator.pictures import plan_picture
 from telegram_simulator.texts import LINK_HOST, Pen, Story, headline, new_story, pick, story_of
 from telegram_simulator.voices import TOPICS, Voice, album_size
 
-STORY_LIFE = timedelta(hours=30)  # after this nobody takes a story up
+STORY_LIFE = timedelta(hours=30)  # after this no channel takes a story up
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Wire:
     largest_document: int = 64 * 1024
     stories: deque[Story] = field(default_factory=lambda: deque(maxlen=80))
     posts: deque[tuple[Channel, int]] = field(default_factory=lambda: deque(maxlen=120))
-    archive: Archive | None = None  # where all stories are kept, if anybody wants them later
+    archive: Archive | None = None  # where all stories are kept, if the caller wants them later
     first_story: int = 1
     count: int = 0
 

@@ -23,7 +23,7 @@ HANDLERS: Handlers = {
     **login.HANDLERS,
     **updates.HANDLERS,
 }
-_OPEN: AbstractSet[Any] = {  # what may be asked before anybody is signed in
+_OPEN: AbstractSet[Any] = {  # what a client may ask before it is signed in
     *login.HANDLERS,
     functions.help.GetConfigRequest,
     functions.help.GetNearestDcRequest,
@@ -32,6 +32,7 @@ _WRAPPERS = (
     functions.InvokeWithLayerRequest,
     functions.InitConnectionRequest,
     functions.InvokeWithoutUpdatesRequest,
+    functions.InvokeWithTakeoutRequest,
     functions.InvokeAfterMsgRequest,
     functions.InvokeAfterMsgsRequest,
 )
@@ -57,6 +58,13 @@ class Unwrapped:
     request: Any
     wants_updates: bool = True
     after: tuple[int, ...] = ()
+    takeout: int | None = None
+
+    @property
+    def method(self) -> str:
+        """In a takeout it is another: it has limits of its own."""
+        name = method_name(self.request)
+        return name if self.takeout is None else f"invokeWithTakeout({name})"
 
 
 def unwrap(request: Any) -> Unwrapped:
@@ -68,6 +76,8 @@ def unwrap(request: Any) -> Unwrapped:
             found.after = (found.request.msg_id,)
         elif isinstance(found.request, functions.InvokeAfterMsgsRequest):
             found.after = tuple(found.request.msg_ids)
+        elif isinstance(found.request, functions.InvokeWithTakeoutRequest):
+            found.takeout = found.request.takeout_id
         found.request = found.request.query
     return found
 
@@ -136,15 +146,15 @@ class Dispatcher:
     def note(self, method: str, request: Any, user_id: int | None, outcome: str) -> None:
         self._log.append(RpcCall(datetime.now(UTC), user_id, method, _short(request), outcome))
 
-    def execute(self, key_id: int, request: Any, fault: Fault | None) -> tuple[bytes, str]:
+    def execute(self, key_id: int, request: Any, fault: Fault | None, takeout: int | None = None) -> tuple[bytes, str]:
         """The body of the answer, and the outcome for the log."""
         try:
-            result = self._result(key_id, request, fault)
+            result = self._result(key_id, request, fault, takeout)
             return bytes(result), "ok"
         except RpcError as exc:
             return bytes(types.RpcError(exc.code, exc.message)), exc.message
 
-    def _result(self, key_id: int, request: Any, fault: Fault | None) -> Any:
+    def _result(self, key_id: int, request: Any, fault: Fault | None, takeout: int | None) -> Any:
         if fault is not None:
             self._break(request, fault)
         handler = HANDLERS.get(type(request))
@@ -156,7 +166,9 @@ class Dispatcher:
             raise RpcError(401, "AUTH_KEY_UNREGISTERED")
         if user is not None and user.banned:
             raise RpcError(401, "USER_DEACTIVATED_BAN")
-        result = handler(Call(self._on, key_id, user), request)
+        if takeout is not None:
+            self._on.takeouts.check(key_id, takeout)
+        result = handler(Call(self._on, key_id, user, takeout), request)
         if fault is not None:
             _spoil(result, fault)
         return result

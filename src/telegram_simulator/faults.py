@@ -31,12 +31,24 @@ PUSH_ACTIONS = {
     "push_double": "send the update twice",
     "push_reorder": "send the update after the next one",
 }
-ACTIONS = RPC_ACTIONS | PUSH_ACTIONS
+WEB_ACTIONS = {
+    "web_soft_ban": "say of every post that it does not exist",
+    "web_flood": "answer 429, with <seconds> to wait",
+    "web_error": "answer the status <code>",
+    "web_challenge": "answer a page that is not Telegram's",
+    "web_changed": "answer a page whose markup is another",
+    "web_no_preview": "lead away from the history, as a channel does that shows none",
+    "web_cut": "answer the first half of the page",
+}
+ACTIONS = RPC_ACTIONS | PUSH_ACTIONS | WEB_ACTIONS
 
 
 @dataclass(slots=True, frozen=True)
 class Fault:
-    """One rule. `method` is a glob over names such as `messages.getHistory`; pushes are `push.new|edit|delete`."""
+    """One rule. `method` is a glob over names such as `messages.getHistory`.
+
+    Pushes are `push.new|edit|delete`, requests of the public previews `web.page|post|file`.
+    """
 
     action: str
     method: str = "*"
@@ -62,8 +74,9 @@ class Fault:
             raise ValueError("'skip' and 'seconds' of a fault cannot be negative, 'times' must be at least 1")
 
     def matches(self, event: Event) -> bool:
-        if (self.action in PUSH_ACTIONS) != event.method.startswith("push."):
-            return False
+        for actions, kind in ((PUSH_ACTIONS, "push."), (WEB_ACTIONS, "web.")):
+            if (self.action in actions) != event.method.startswith(kind):
+                return False
         if self.user is not None and self.user != event.user_id:
             return False
         if self.channel is not None and _plain(self.channel) not in {
@@ -183,7 +196,7 @@ def load_faults(path: Path) -> list[Fault]:
 
 
 def _bad(complaint: str) -> ValueError:
-    """Whoever reads a file of faults needs one kind of error, wrong types included."""
+    """The caller that reads a file of faults needs one kind of error, wrong types included."""
     return ValueError(complaint)
 
 

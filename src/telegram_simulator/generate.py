@@ -43,8 +43,8 @@ EVENT_HOURS = timedelta(hours=9)  # since an event began, up to now
 EVENT_SHARE = 0.9  # of the channels tell of it, and come back to it later
 
 DEMO_SEED = 12
-DEMO_EDITION = 2  # of the world below; whoever changes it makes another, so that older demos stay as they were
-DEMO_MESSAGES = 55.0  # of a channel
+DEMO_EDITION = 2  # of the world below; a change there needs a new one, so that older demos stay as they were
+DEMO_MESSAGES = 55  # of a channel
 DEMO = (
     ("Сводка дня", "svodka_dnya", "ru", "news", "round_the_clock"),
     ("Тихий код", "tikhiy_kod", "ru", "tech", "night_quiet"),
@@ -110,6 +110,7 @@ def demo_world(
     clock: Callable[[], datetime] | None = None,
     archive: Archive | None = None,
     edition: int = DEMO_EDITION,
+    messages: int = DEMO_MESSAGES,
     ids: Ids = Ids.DENSE,
 ) -> World:
     """The world to show around: twelve channels, two thirds of them Russian, six days of posts up to now.
@@ -118,7 +119,7 @@ def demo_world(
     """
     days, event = (3, None) if edition == 1 else (6, "comet")
     plans = [
-        Plan(title, username, language, topic, temper, DEMO_MESSAGES, discussed=topic in ("tech", "city"))
+        Plan(title, username, language, topic, temper, float(messages), discussed=topic in ("tech", "city"))
         for title, username, language, topic, temper in DEMO
     ]
     wire = Wire(link_host=link_host, archive=archive)

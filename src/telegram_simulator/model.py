@@ -80,7 +80,7 @@ class Poll:
 
 @dataclass(slots=True, frozen=True)
 class Service:
-    """A service message: `pin`, `title`, `photo`, `created`."""
+    """A service message: `pin`, `title`, `photo`, `created`, `topic` (the first message of one)."""
 
     action: str
     title: str | None = None
@@ -110,6 +110,7 @@ class Message:
     grouped_id: int | None = None
     forward: Forward | None = None
     reply_to: int | None = None
+    topic: int | None = None  # in a forum: id of the first message of its topic; None: the general one
     comment_to: int | None = None  # in a discussion group: id of the channel post it comments
     sender_id: int | None = None  # in a discussion group: the user who wrote it
     author: str | None = None  # signature
@@ -133,6 +134,19 @@ class Change:
     ids: tuple[int, ...]
 
 
+GENERAL = 1  # the topic of all that is in no other one
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic of a forum; its id is that of its first message, 1 for the general one."""
+
+    id: int
+    title: str
+    closed: bool = False
+    hidden: bool = False
+
+
 @dataclass(slots=True)
 class Channel:
     """A broadcast channel, or a discussion group (`group=True`)."""
@@ -150,6 +164,7 @@ class Channel:
     protected: bool = False  # nothing of it may be forwarded or saved
     subscribers: int = 0
     linked_id: int | None = None  # discussion group of a channel, and back
+    topics: dict[int, Topic] = field(default_factory=dict)  # by id; a group with topics is a forum
     invite: str | None = None  # the hash of a t.me/+hash address that lets one in
     temper: str = "steady"
     language: str = "ru"
@@ -157,7 +172,7 @@ class Channel:
     rate: float = 0.0  # arrivals a day by its temper; 0: it posts no more
     messages: dict[int, Message] = field(default_factory=dict)  # by id, ascending; deleted ones are gone
     deleted: dict[int, Message] = field(default_factory=dict)
-    withheld: dict[int, Message] = field(default_factory=dict)  # have an id, and nobody sees them yet
+    withheld: dict[int, Message] = field(default_factory=dict)  # have an id, and no reader sees them yet
     newest_id: int = 0  # ids are never used again, so this counts deleted messages too
     pts: int = 1
     changes: list[Change] = field(default_factory=list)
@@ -165,7 +180,7 @@ class Channel:
 
 @dataclass(slots=True)
 class User:
-    """Somebody with an account: a reader we log in as, or a commenter."""
+    """A person with an account: a reader we log in as, or a commenter."""
 
     id: int
     access_hash: int
@@ -173,4 +188,5 @@ class User:
     phone: str | None = None
     username: str | None = None
     password: str | None = None  # 2FA
+    folders: dict[str, list[int]] = field(default_factory=dict)  # of dialogs, by title: ids of channels
     banned: bool = False

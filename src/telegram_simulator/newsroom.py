@@ -18,7 +18,7 @@ from telegram_simulator.voices import voice_of
 from telegram_simulator.world import World
 
 Action: TypeAlias = Callable[[datetime], None]
-LONGEST_DELAY = 2 * 86_400  # seconds after which nobody edits, deletes or comments any more
+LONGEST_DELAY = 2 * 86_400  # seconds after which edits, deletions and comments end
 
 
 class Newsroom:

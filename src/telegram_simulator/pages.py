@@ -7,6 +7,7 @@ import contextlib
 import re
 import secrets
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
@@ -34,13 +35,10 @@ HEADLINES = 30  # on a front page
 NAME = re.compile(r"(?P<kind>[a-z]+)-(?P<id>[0-9]{1,18})(?P<picture>\.jpg)?")
 
 
-class Pages:
-    """One site for all channels of a world. Stopping and starting again keeps the port."""
+class Site(ABC):
+    """Pages on loopback. Stopping and starting again keeps the port."""
 
-    def __init__(self, world: World, archive: Archive, *, link_host: str, port: int = 0) -> None:
-        self._world = world
-        self._archive = archive
-        self._link_host = link_host
+    def __init__(self, port: int = 0) -> None:
         self._port = port
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -51,6 +49,10 @@ class Pages:
             raise RuntimeError("the pages have no port before they are started")
         return self._port
 
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
     async def start(self) -> None:
         """Raises OSError where the port is taken."""
         listener = _listen(self._port)
@@ -60,7 +62,7 @@ class Pages:
                 self._app(), log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1
             )
         )
-        # Whoever connects from now on is answered in a moment: the port is ours already.
+        # Who connects from now on is answered in a moment: the port is ours already.
         self._serving = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listener]))
 
     async def stop(self) -> None:
@@ -77,6 +79,19 @@ class Pages:
     async def __aexit__(self, *_exc: object) -> None:
         await self.stop()
 
+    @abstractmethod
+    def _app(self) -> Starlette: ...
+
+
+class Pages(Site):
+    """One site for all channels of a world."""
+
+    def __init__(self, world: World, archive: Archive, *, link_host: str, port: int = 0) -> None:
+        super().__init__(port)
+        self._world = world
+        self._archive = archive
+        self._link_host = link_host
+
     def _app(self) -> Starlette:
         return Starlette(
             routes=[
@@ -92,7 +107,7 @@ class Pages:
         return PlainTextResponse(ROBOTS)
 
     async def _private(self, request: Request) -> Response:
-        """Asked for by nobody who obeys robots.txt."""
+        """A client that obeys robots.txt does not ask for it."""
         return _html(request, page_html("en", "Drafts", "Drafts", "<p>For the newsroom only.</p>"))
 
     async def _front(self, request: Request) -> Response:
@@ -124,7 +139,7 @@ class Pages:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: whoever started it stops it."""
+    """uvicorn without its signal handlers: the code that started it stops it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -132,7 +147,7 @@ class _Server(uvicorn.Server):
 
 
 def free_port(preferred: int = 0) -> int:
-    """A port that nobody listens on now: the preferred one, else any."""
+    """A port that no process listens on now: the preferred one, else any."""
     for port in (preferred, *(PORTS[0] + secrets.randbelow(PORTS[1] - PORTS[0]) for _ in range(50))):
         if port:
             with contextlib.suppress(OSError), _listen(port):

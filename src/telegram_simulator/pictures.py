@@ -1,4 +1,4 @@
-"""Photos with words on them, drawn from a few values when somebody downloads them: the same bytes every time."""
+"""Photos with words on them, drawn from a few values when a client downloads them: the same bytes every time."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SAFE_PRIME = int(
 )
 GENERATOR = 3
 
-# Not a secret: whoever reads this can only pretend to be a simulator.
+# Not a secret: a reader of this can only pretend to be a simulator.
 _P = int(
     "b27a3f7292eb1a5473c7f821179896a10e842bb600180ab6a6aa6dc5c88b205e0f244507ef233f1aa477605fe881d71e"
     "7c29bb28b1cad3df142470ae0add63f61763ee402148016dc4fb1d678ddeb251643c1344fcd67c32fcde7abbeabc1d3d"

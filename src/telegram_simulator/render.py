@@ -12,9 +12,10 @@ from telethon.tl import types
 from telegram_simulator import render_media
 from telegram_simulator.envelope import Raw
 from telegram_simulator.index import Index
-from telegram_simulator.model import Channel, Message, Service, User
+from telegram_simulator.model import Channel, Message, Service, Topic, User
 from telegram_simulator.world import World
 
+ICON_COLOUR = 0x6FB9F0
 UNKNOWN = struct.pack("<I", 0xDEADBEEF) + bytes(64)  # of a constructor that is in no layer
 
 
@@ -56,11 +57,33 @@ class Renderer:
             left=viewer.id not in channel.members,
             broadcast=not channel.group,
             megagroup=channel.group,
+            forum=bool(channel.topics),
             has_link=channel.linked_id is not None,
             access_hash=channel.access_hash,
             username=channel.username,
             participants_count=channel.subscribers or None,
             noforwards=channel.protected,
+        )
+
+    def topic(self, channel: Channel, topic: Topic, top_message: Message) -> Any:
+        first = channel.messages.get(topic.id)
+        return types.ForumTopic(
+            id=topic.id,
+            date=channel.created if first is None else first.date,
+            peer=types.PeerChannel(channel.id),
+            title=topic.title,
+            icon_color=ICON_COLOUR,
+            top_message=top_message.id,
+            read_inbox_max_id=0,
+            read_outbox_max_id=0,
+            unread_count=0,
+            unread_mentions_count=0,
+            unread_reactions_count=0,
+            unread_poll_votes_count=0,
+            from_id=types.PeerChannel(channel.id),
+            notify_settings=types.PeerNotifySettings(),
+            closed=topic.closed,
+            hidden=topic.hidden,
         )
 
     def user(self, user: User, viewer: User) -> Any:
@@ -133,10 +156,15 @@ class Renderer:
 
     def _reply(self, channel: Channel, message: Message) -> Any:
         top = None if message.comment_to is None else self._index.root(channel, message.comment_to)
+        top = message.topic or top
         answered = message.reply_to or top
         if answered is None:
             return None
-        return types.MessageReplyHeader(reply_to_msg_id=answered, reply_to_top_id=None if answered == top else top)
+        return types.MessageReplyHeader(
+            forum_topic=message.topic is not None,
+            reply_to_msg_id=answered,
+            reply_to_top_id=None if answered == top else top,
+        )
 
     def _media(self, message: Message) -> Any:
         if message.file is not None:
@@ -156,6 +184,8 @@ def _action(channel: Channel, service: Service | None) -> Any:
             return types.MessageActionChatEditPhoto(types.PhotoEmpty(0))
         case "created":
             return types.MessageActionChannelCreate(service.title or channel.title)
+        case "topic":
+            return types.MessageActionTopicCreate(service.title or "", ICON_COLOUR)
         case other:
             raise ValueError(f"unknown service action {other!r}")
 

@@ -13,7 +13,7 @@ from telethon.sessions import StringSession
 from telethon.tl import types
 
 from telegram_simulator.accounts import Accounts
-from telegram_simulator.dispatch import Dispatcher, RpcCall, method_name, unwrap
+from telegram_simulator.dispatch import Dispatcher, RpcCall, unwrap
 from telegram_simulator.faults import Event, Fault, FaultBook
 from telegram_simulator.index import Index
 from telegram_simulator.keys import KeyRing
@@ -24,6 +24,7 @@ from telegram_simulator.render import Renderer
 from telegram_simulator.rpc.call import Backend, Call
 from telegram_simulator.rpc.login import accept
 from telegram_simulator.rpc.updates import push_for
+from telegram_simulator.takeouts import Takeouts
 from telegram_simulator.transport import Transport
 from telegram_simulator.world import World
 
@@ -47,6 +48,7 @@ class Simulator:
         diff_pts_mode: Literal["real", "zero"] = "real",
         pages: Literal["cut", "padded"] = "cut",
         gzip_answers: bool = False,
+        takeout_delay: float = 0.0,
     ) -> None:
         self.world = world
         self.faults = FaultBook(faults)
@@ -54,13 +56,14 @@ class Simulator:
         self.unhandled: list[str] = []
         self.duplicated: list[int | None] = []  # whose keys were used from two addresses at once
         self.public_key_pem: str = PUBLIC_KEY.save_pkcs1().decode()
+        self.takeouts = Takeouts(takeout_delay)
         self._gzip = gzip_answers
         self._keys = KeyRing(state_path)
         self._accounts = Accounts(world, self._keys)
         index = Index(world)
         render = Renderer(world, index, dc_id)
         self._backend = Backend(
-            *(world, self._accounts, index, render, dc_id, host, port), diff_pts_mode, pages, self._tell
+            *(world, self._accounts, index, render, dc_id, host, port), diff_pts_mode, pages, self._tell, self.takeouts
         )
         self._dispatcher = Dispatcher(self._backend, self.rpc_log, self.unhandled)
         self._salt = secrets.randbits(62)
@@ -122,9 +125,27 @@ class Simulator:
         text: str = session.save()
         return text
 
+    def log_out(self, user_id: int) -> None:
+        """End the ready-made session of a user: `session` makes another one."""
+        self._accounts.log_out(self._keys.seeded(user_id).auth.key_id)
+
+    def allow_takeout(self, user_id: int) -> None:
+        """Another device of the user allows the export that the ready-made session asked for: it need not wait."""
+        self.takeouts.allow(self._keys.seeded(user_id).auth.key_id, self.world.now())
+
     def accept_qr(self, token: bytes | str, user_id: int) -> None:
         """Scan a QR code with a user's phone: its token, or the `tg://login` address that it shows."""
         accept(Call(self._backend, 0, None), token, user_id)
+
+    @property
+    def connections(self) -> int:
+        """How many are open now."""
+        return len(self._links)
+
+    def disconnect(self) -> None:
+        """Close every connection; who was connected may come again."""
+        for link in list(self._links):
+            link.close()
 
     async def until(self, true: Callable[[], object]) -> None:
         """Return when something is true; it is looked at whenever a request or a push is dealt with."""
@@ -158,8 +179,7 @@ class Simulator:
             self._deaf()
         for server in servers:
             server.close()
-        for link in list(self._links):
-            link.close()
+        self.disconnect()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -196,7 +216,7 @@ class Simulator:
         session.running.pop(msg_id, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        # A bug of ours: the client gets an answer, and whoever looks at `unhandled` or the log sees it.
+        # A bug of ours: the client gets an answer, and `unhandled` and the log tell of it.
         self.unhandled.append(repr(error))
         session.link.answer(session, msg_id, bytes(types.RpcError(500, "SIMULATOR_FAILED")))
         asyncio.get_running_loop().call_exception_handler(
@@ -207,7 +227,7 @@ class Simulator:
         plain = unwrap(wrapped)
         await self._wait_for(session, plain.after)
         key_id, request = session.key.auth.key_id, plain.request
-        method, user_id = method_name(request), session.key.user_id
+        method, user_id = plain.method, session.key.user_id
         session.wants_updates |= plain.wants_updates
         if self._duplicated(session):
             self._dispatcher.note(method, request, user_id, "AUTH_KEY_DUPLICATED")
@@ -224,7 +244,7 @@ class Simulator:
         if fault is not None and action == "slow":
             await asyncio.sleep(fault.seconds)
         self.world.reveal()
-        body, outcome = self._dispatcher.execute(key_id, request, fault)
+        body, outcome = self._dispatcher.execute(key_id, request, fault, plain.takeout)
         self._dispatcher.note(method, request, user_id, action if action in {"lose", "cut"} else outcome)
         if action == "lose":
             session.link.close()

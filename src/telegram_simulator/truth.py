@@ -61,7 +61,7 @@ def _channel(channel: Channel, *, digests: bool) -> dict[str, Any]:
         "newest_id": channel.newest_id,
         "pts": channel.pts,
         "deleted": sorted(channel.deleted),  # ids that were never used are as empty, and no reader can tell them apart
-        "withheld": sorted(channel.withheld),  # nobody can have these yet
+        "withheld": sorted(channel.withheld),  # no reader can have these yet
         "albums": _albums(channel),
         "messages": [_message(message, digests=digests) for message in channel.messages.values()],
     }

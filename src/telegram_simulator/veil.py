@@ -12,7 +12,7 @@ from telegram_simulator.model import Channel
 
 @dataclass(slots=True, frozen=True)
 class Veil:
-    """A share of all posts is seen by nobody at first, for a time that is as likely to be short as ten times longer."""
+    """A share of all posts is hidden at first, for a time that is as likely to be short as ten times longer."""
 
     share: float
     shortest: timedelta

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import takewhile
 from typing import TypeAlias
 
-from telegram_simulator.model import Change, Channel, Entity, File, Ids, Message, User
+from telegram_simulator.model import GENERAL, Change, Channel, Entity, File, Ids, Message, Service, Topic, User
 
 Listener: TypeAlias = Callable[[Channel, Change], None]
 FIRST_SPARSE_ID = 10_531  # a server that numbers all channels together has numbered others before
@@ -27,6 +27,7 @@ class World:
         self.channels: dict[int, Channel] = {}
         self.users: dict[int, User] = {}
         self.files: dict[int, File] = {}
+        self.shared: dict[str, tuple[str, list[int]]] = {}  # folders behind t.me/addlist links: title, ids of channels
         self._usernames: dict[str, Channel | User] = {}
         self._listeners: list[Listener] = []
         self._veiled: list[tuple[datetime, int, int]] = []  # when it shows, its channel, its id: the next one first
@@ -67,8 +68,8 @@ class World:
     def post(self, channel: Channel, message: Message, *, visible_at: datetime | None = None) -> Message:
         """Add a message. Its id must be above all earlier ones. Dates are whole seconds, as on the wire.
 
-        With `visible_at` its id and date are taken now, but nobody sees it before that moment: no page, no answer by
-        id, no difference holds it. Then it counts as a change of the channel and is pushed like any other.
+        With `visible_at` its id and date are taken now, but no reader sees it before that moment: no page, no answer
+        by id, no difference holds it. Then it counts as a change of the channel and is pushed like any other.
         """
         if message.id <= channel.newest_id:
             raise ValueError(f"message id {message.id} is not above {channel.newest_id} in {channel.title}")
@@ -83,6 +84,18 @@ class World:
             channel.withheld[message.id] = message
             heappush(self._veiled, (visible_at, channel.id, message.id))
         return message
+
+    def open_topic(self, group: Channel, title: str) -> Topic:
+        """A new topic with the message that begins it; the first one makes the group a forum."""
+        group.topics.setdefault(GENERAL, Topic(GENERAL, "General"))
+        first = self.post(group, Message(self.next_id(group), self.now(), service=Service("topic", title)))
+        group.topics[first.id] = Topic(first.id, title)
+        return group.topics[first.id]
+
+    def delete_topic(self, group: Channel, topic_id: int) -> None:
+        """With all its messages, as Telegram does it."""
+        del group.topics[topic_id]
+        self.delete(group, [i for i, one in group.messages.items() if topic_id in {i, one.topic}])
 
     def reveal(self, until: datetime | None = None) -> int:
         """Show what was withheld up to a moment, now unless told otherwise; how many messages that are."""
@@ -117,7 +130,7 @@ class World:
         return message
 
     def delete(self, channel: Channel, ids: Iterable[int]) -> tuple[int, ...]:
-        """Take messages away; those already gone are left out of the answer, and so are those nobody has seen."""
+        """Take messages away; those already gone are left out of the answer, and so are those no reader has seen."""
         wanted = tuple(ids)
         for i in wanted:
             if i in channel.withheld:

@@ -1,4 +1,4 @@
-"""Configuration and users."""
+"""Configuration, users and takeout sessions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from telegram_simulator.model import Channel
 from telegram_simulator.rpc.call import Call, Handlers
 
 DATA_CENTRES = range(1, 6)
+YES = bytes.fromhex("b5757299")  # boolTrue, of which Telethon has no class
 
 
 def get_config(call: Call, _request: Any) -> Any:
@@ -81,7 +82,19 @@ def resolve_username(call: Call, request: Any) -> Any:
     return types.contacts.ResolvedPeer(types.PeerUser(found.id), [], [call.on.render.user(found, me)])
 
 
+def init_takeout(call: Call, _request: Any) -> Any:
+    return types.account.Takeout(call.on.takeouts.begin(call.key_id, call.on.world.now()))
+
+
+def finish_takeout(call: Call, _request: Any) -> bytes:
+    call.on.takeouts.check(call.key_id, call.takeout)
+    call.on.takeouts.finish(call.key_id)
+    return YES
+
+
 HANDLERS: Handlers = {
+    functions.account.InitTakeoutSessionRequest: init_takeout,
+    functions.account.FinishTakeoutSessionRequest: finish_takeout,
     functions.help.GetConfigRequest: get_config,
     functions.help.GetNearestDcRequest: get_nearest_dc,
     functions.users.GetUsersRequest: get_users,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from telegram_simulator.index import Index
     from telegram_simulator.model import Channel, User
     from telegram_simulator.render import Renderer
+    from telegram_simulator.takeouts import Takeouts
     from telegram_simulator.world import World
 
 
@@ -32,6 +33,7 @@ class Backend:
     diff_pts_mode: str
     pages: str
     tell: Callable[[int, Any], None]  # send an update to the sessions of a key
+    takeouts: Takeouts
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,6 +43,7 @@ class Call:
     on: Backend
     key_id: int
     user: User | None
+    takeout: int | None = None  # the session that the request was made in
 
     @property
     def me(self) -> User:

@@ -52,7 +52,7 @@ def _messages(call: Call, channel: Channel, page: Sequence[int], count: int, *al
 
 
 def get_history(call: Call, request: Any) -> Any:
-    if not hasattr(request.peer, "channel_id"):  # a private chat: nobody has written there
+    if not hasattr(request.peer, "channel_id"):  # a private chat: no user has written there
         return types.messages.Messages([], [], [], [])
     channel = call.channel(request.peer)
     ids = shown_to(call, channel)
@@ -61,7 +61,7 @@ def get_history(call: Call, request: Any) -> Any:
 
 
 def shown_to(call: Call, channel: Channel) -> Sequence[int]:
-    """The ids that the one who asks may see: a group may hide what was said before somebody joined."""
+    """The ids that the user who asks may see: a group may hide what was said before they joined."""
     ids = call.on.index.ids(channel)
     hidden = channel.hidden.get(call.me.id, 0)
     return ids[bisect_right(ids, hidden) :] if hidden else ids
@@ -88,7 +88,7 @@ def get_channel_messages(call: Call, request: Any) -> Any:
 
 
 def get_messages(call: Call, request: Any) -> Any:
-    """By id outside channels, where nobody writes here."""
+    """By id outside channels, where no user writes here."""
     empty = [call.on.render.empty(getattr(one, "id", 0)) for one in request.id]
     return types.messages.Messages(empty, [], [], [])
 
