@@ -171,7 +171,7 @@ class Installation:
         async with self.database.begin() as connection:
             return int((await connection.execute(text(statement), values)).rowcount)
 
-    async def indexed(self, seconds: float = 120.0) -> None:
+    async def indexed(self, seconds: float = 600.0) -> None:
         """Wait until every post that is stored is indexed."""
         async with asyncio.timeout(seconds):
             while not await self._all_indexed():  # noqa: ASYNC110 - the database does not tell
@@ -206,6 +206,7 @@ def _settings(folder: Path, database_url: str, redis_url: str, telegram: Telegra
     return environment(
         LOG_LEVEL="INFO",
         TGA_DATA_DIR=str(folder / "data"),
+        PREVIEW_HOSTS="",  # a trial never reaches the real Telegram
         TGA_SECRET_KEY=SECRET,
         TGA_MIN_FREE_DISK_MB="0",
         DATABASE_URL=database_url,

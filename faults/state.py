@@ -17,7 +17,7 @@ from telegram_assistant.index.ladybug_graph import LadybugGraph
 TENANT = UUID(SYSTEM_TENANT)
 
 POSTS = "SELECT channel_id, message_id, text, deleted_at IS NOT NULL AS deleted FROM posts"
-# Stored, and the words of now did not come to their end: not indexed, not tagged, or a file that nobody fetched.
+# Stored, and the words of now did not come to their end: not indexed, not tagged, or a file not fetched.
 STRANDED = """
 SELECT count(*) AS posts FROM posts p WHERE p.deleted_at IS NULL AND p.channel_id = ANY(:channels) AND (
   NOT EXISTS (SELECT 1 FROM post_steps s WHERE s.post_id = p.id AND s.stage = 'indexing'
@@ -94,7 +94,7 @@ async def _held(folder: Path) -> tuple[Counter[UUID], Counter[UUID]]:
         if model is not None:
             async for piece in vectors.ids(TENANT, model):
                 in_vectors.update(piece)
-        in_graph = Counter(await graph._read(_post_ids))  # noqa: SLF001 - every node, which no page ever asks for
+        in_graph = Counter(await graph.read(_post_ids))
     finally:
         await vectors.close()
         await graph.close()

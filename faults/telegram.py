@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,10 +10,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from faults.gate import Gate
-from telegram_simulator.envelope import Raw
 from telegram_simulator.model import Channel, File, Kind, Message, User
 from telegram_simulator.pictures import Picture
-from telegram_simulator.render import Rendered
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
 
@@ -68,12 +65,8 @@ class Telegram:
     def spoil(self, channel: Channel) -> Message:
         """One more post, of a type that no client knows."""
         number = channel.newest_id + 1
-        raw = Raw(struct.pack("<I", 0xDEADBEEF) + bytes(64))
-        render = self.simulator._backend.render  # noqa: SLF001 - no world has such messages
-        kept = render._messages.setdefault(channel.id, {})  # noqa: SLF001 - the same
-        kept[number] = Rendered(raw, 0, frozenset(), frozenset())
         self.unreadable.add((channel.id, number))
-        return self.world.post(channel, Message(number, datetime.now(UTC), self.text()))
+        return self.world.post(channel, Message(number, datetime.now(UTC), self.text(), unknown=True))
 
     def picture(self, channel: Channel) -> Message:
         """One more post, with a photo that has words on it."""

@@ -69,8 +69,8 @@ def flooded(method: str, *, seconds: float, account: bool = False) -> Break:
 
 @asynccontextmanager
 async def no_history(lane: Installation) -> AsyncIterator[None]:
-    """What nobody asks for is missed by nobody: some channels are due, as in any installation that ran for an hour. One
-    that just started visits all of them together every five minutes."""
+    """A page that no visit asks for is not missed: some channels are due, as in any installation that ran for an hour.
+    One that just started visits all of them together every five minutes."""
     async with ruled(Rule("silence", "messages.getHistory"))(lane):
         due = [channel.id for channel in lane.telegram.channels[::10]]
         await lane.change("UPDATE channels SET next_visit_at = now() WHERE id = ANY(:due)", due=due)

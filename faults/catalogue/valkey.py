@@ -90,7 +90,7 @@ async def replica(lane: Installation) -> AsyncIterator[None]:
 
 
 def with_key(key: str, action: str) -> Break:
-    """Somebody deletes a stream, or puts something else in its place."""
+    """A person deletes a stream, or puts something else in its place."""
 
     @asynccontextmanager
     async def broken(lane: Installation) -> AsyncIterator[None]:
