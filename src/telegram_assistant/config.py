@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsConfigDict
 
 from telegram_assistant.domain.post import MediaKind
+from telegram_assistant.domain.proxies import Proxy, parse_choice, parse_proxy
 from telegram_assistant.errors import Fatal
 
 # Beyond them a time is none that a calendar or Redis can count with.
@@ -62,6 +63,18 @@ class Settings(BaseSettings):
     )
     tga_min_free_disk_mb: int = Field(300, ge=0, description="Refuse to start with less free space in the data folder.")
 
+    # A way out of this network
+    proxy_url: SecretStr | None = Field(
+        None,
+        description="Proxy for Telegram, previews and pages behind links: socks5://user:password@host:port or"
+        " http://host:port. Empty: none is needed.",
+    )
+    proxy_resolves_names: bool = Field(
+        default=False,
+        description="On: the proxy looks up the names in links of posts. Only where this machine's DNS cannot: then"
+        " nothing here can tell whether a link leads into the proxy's own network.",
+    )
+
     # Telegram
     telegram_api_id: int | None = Field(
         None, description="From my.telegram.org; empty: demo with a simulated Telegram."
@@ -72,12 +85,33 @@ class Settings(BaseSettings):
         None, description="Another Telegram server as dc:host:port, e.g. 2:127.0.0.1:4430."
     )
     telegram_rsa_key: Path | None = Field(None, description="PEM file with that server's public RSA key.")
+    telegram_proxy: SecretStr | None = Field(
+        None,
+        description="Proxy for all of Telegram: socks5://user:password@host:port, http://host:port, or a link to an"
+        " MTProxy like https://t.me/proxy?server=…; direct: none. Empty: PROXY_URL (docs/howto/proxies.md).",
+    )
     telegram_pacing_enabled: bool = Field(
         default=True, description="Off: no pauses of our own between requests. Only for a simulator."
     )
+    telegram_takeout_min_messages: int = Field(
+        0,
+        ge=0,
+        description="A history with at least so many unknown messages is read in a takeout session, where Telegram's"
+        " limits are wider; Telegram tells the account's devices, and may make it wait a day. 0: never"
+        " (docs/howto/operations.md).",
+    )
 
     # Demo (used only while no Telegram account is configured)
-    tga_demo_seed: int = Field(7, description="Seed of the demo world.")
+    preview_hosts: str = Field(
+        "t.me,telegram.me",
+        description="Where public previews are read without an account, in this order; empty: nowhere.",
+    )
+    preview_pause_sec: float = Field(
+        1, ge=0, le=LONGEST_SECONDS, description="Seconds between two requests to a host of public previews."
+    )
+    tga_demo_posts: int = Field(
+        55, ge=1, le=10_000, description="Posts that each channel of the demo has at the demo's first start, about."
+    )
     tga_demo_pages_port: int = Field(
         8012,
         ge=0,
@@ -141,6 +175,17 @@ class Settings(BaseSettings):
     media_max_concurrency: int = Field(4, ge=1, description="Files that download at once.")
     media_retry_max: int = Field(5, ge=1, description="Attempts at a file that arrives damaged.")
 
+    # Imports of Telegram Desktop's exports
+    import_zone: str | None = Field(
+        None, description="Time zone of exports whose times have no offset, e.g. Europe/Moscow; empty: asked for."
+    )
+    import_max_mb: int = Field(
+        4096,
+        ge=1,
+        le=1_000_000,
+        description="Largest export in MB that is taken on the page; `tga import` has no limit.",
+    )
+
     # Storage and alerts (SPEC 1.10, 5)
     storage_quota_mb: int = Field(
         0,
@@ -176,6 +221,13 @@ class Settings(BaseSettings):
 
     audit_interval_hours: float = Field(
         6, gt=0, le=LONGEST_HOURS, description="Hours between audits of a sample of every channel."
+    )
+
+    witness_interval_hours: float = Field(
+        24,
+        gt=0,
+        le=LONGEST_HOURS,
+        description="Hours between two comparisons of a channel that an account reads with its public preview.",
     )
 
     # Pipeline (SPEC 4, 8)
@@ -323,18 +375,40 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The folder with secrets is itself a setting; one that is not there is no reason for a warning."""
+        """The folder with secrets is itself a setting; one that is not there is no reason for a warning.
+
+        What was set on the page comes last: files in the folder of keys (`keep_application`).
+        """
         said = dotenv_settings() | env_settings() | init_settings()
         folder = Path(said.get("tga_secrets_dir") or cls.model_fields["tga_secrets_dir"].default)
         if folder.is_dir():
             file_secret_settings = SecretFiles(settings_cls, secrets_dir=folder)
-        return init_settings, env_settings, dotenv_settings, file_secret_settings
+        sources = (init_settings, env_settings, dotenv_settings, file_secret_settings)
+        keys = Path(said.get("tga_data_dir") or cls.model_fields["tga_data_dir"].default) / "keys"
+        is_said = "telegram_api_id" in said | file_secret_settings()
+        if is_said or not os.access(keys, os.X_OK) or not (keys / "telegram_api_id").is_file():
+            return sources
+        return (*sources, SecretFiles(settings_cls, secrets_dir=keys))
 
     @field_validator("telegram_server")
     @classmethod
     def _server_is_dc_host_port(cls, value: str | None) -> str | None:
         if value is not None:
             TelegramServer.parse(value)
+        return value
+
+    @field_validator("telegram_proxy")
+    @classmethod
+    def _is_a_proxy(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_choice(value.get_secret_value())
+        return value
+
+    @field_validator("proxy_url")
+    @classmethod
+    def _is_a_proxy_for_all(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not parse_proxy(value.get_secret_value()).carries_web:
+            raise ValueError("an MTProxy carries Telegram and nothing else: set it as TELEGRAM_PROXY")
         return value
 
     @field_validator("media_kinds")
@@ -356,6 +430,22 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def web_proxy(self) -> Proxy | None:
+        """For pages of strangers."""
+        return parse_proxy(self.proxy_url.get_secret_value()) if self.proxy_url else None
+
+    def account_proxy(self, own: str | None = None) -> Proxy | None:
+        """For an account: its own choice, else that for Telegram, else that for all. None: directly."""
+        chosen = own or (self.telegram_proxy.get_secret_value() if self.telegram_proxy else None)
+        return self.web_proxy if chosen is None else parse_choice(chosen)
+
+    @property
+    def telegram_web_proxy(self) -> Proxy | None:
+        """For what Telegram has on the web: previews and the Bot API. No MTProxy leads there."""
+        proxy = self.account_proxy()
+        return self.web_proxy if proxy is not None and not proxy.carries_web else proxy
+
+    @property
     def demo(self) -> bool:
         """No Telegram application is configured: run against the simulator, and say so everywhere."""
         return self.telegram_api_id is None
@@ -374,6 +464,16 @@ class TelegramServer:
         if not (dc.isdecimal() and host and port.isdecimal() and 0 < int(port) < 65536):
             raise ValueError(f"{text!r} is not dc:host:port, for example 2:127.0.0.1:4430")
         return cls(int(dc), host.strip("[]"), int(port))
+
+
+def keep_application(keys: Path, api_id: int, api_hash: str) -> None:
+    """Store what was typed on the page: the next start takes it for settings, if the environment says nothing else."""
+    for name, value in (("telegram_api_hash", api_hash), ("telegram_api_id", str(api_id))):
+        draft = keys / f"{name}.new"
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(value)
+        draft.replace(keys / name)
 
 
 def load_settings() -> Settings:

@@ -218,10 +218,11 @@ COSTS = {
 class Presence:
     """A supervised job of every process."""
 
-    def __init__(self, upkeep: Upkeep, roles: Collection[str]) -> None:
+    def __init__(self, upkeep: Upkeep, roles: Collection[str], *, ticks: Callable[[], float] = monotonic) -> None:
         self._upkeep = upkeep
         self._roles = roles
-        self._began = monotonic()
+        self._ticks = ticks
+        self._began = ticks()
 
     async def run(self, task: Task) -> None:
         await self._upkeep.sign(self._roles)
@@ -235,7 +236,7 @@ class Presence:
         """For health: roles that ran and give no sign any more. Just after a start the others may be starting too."""
         signs = await self._upkeep.signs()
         silent = {role: age for role, age in signs.items() if role in COSTS and SILENT < age < FORGOTTEN}
-        if monotonic() - self._began < SILENT.total_seconds():
+        if self._ticks() - self._began < SILENT.total_seconds():
             silent = {}
         said = [
             f"no `tga {role}` has given a sign for {age.total_seconds() / 60:.0f} min; {COSTS[role]}; start it"

@@ -37,6 +37,7 @@ SCHEDULER_LAST_TICK = "scheduler:last_tick"  # ISO datetime of the last tick, fo
 POLLING_PRICE = "polling:price"  # JSON: what a request is worth, and what is left of the budget
 ENGINE_PROBE = "health:probe"  # written to see whether Redis takes writes
 AUDITS_ASKED = "audits:asked"  # a list of JSON: audits that a command waits for
+FOLLOWS_ASKED = "follows:asked"  # a list of JSON: what the accounts follow, which a page waits for
 POLLING_LOOKS = "polling:looks"  # visits of all processes, ever
 REDIS_MARK = "mark"  # a hash that PostgreSQL knows too: without it this Redis has lost what it held
 
@@ -65,6 +66,10 @@ def low_watermark(channel_id: int) -> str:
 def ingest_alive(owner: str) -> str:
     """A sign of life of one ingest process, so that what it locked is not waited for after its death."""
     return f"ingest:alive:{owner}"
+
+
+def follows_answer(token: str) -> str:
+    return f"follows:answer:{token}"
 
 
 def audit_answer(token: str) -> str:

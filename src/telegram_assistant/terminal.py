@@ -55,10 +55,10 @@ async def first_of(work: Coroutine[object, object, T], stopped: asyncio.Event) -
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stopped.wait())
     waiting: set[asyncio.Future[Any]] = {working, stopping}
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if working.done():
-        return working.result()
-    working.cancel()
-    await asyncio.gather(working, return_exceptions=True)
-    return None
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:  # also where the one who waits is cancelled: the work does not outlive it
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

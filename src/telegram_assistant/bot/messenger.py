@@ -32,7 +32,9 @@ from aiogram.methods import TelegramMethod
 from aiogram.methods.base import TelegramType
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions
 from aiogram.utils.token import TokenValidationError
+from aiohttp_socks import ProxyError
 
+from telegram_assistant.domain.proxies import Proxy
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.log import get_logger
 
@@ -70,16 +72,18 @@ class QuietSession(AiohttpSession):
             return await super().make_request(bot, method, timeout)
         except TelegramNetworkError as exc:
             said = exc.message.replace(bot.token, "…")
+        except ProxyError as exc:  # aiogram does not know this error
+            said = f"the proxy did not connect us: {exc}"
         raise TelegramNetworkError(method=method, message=said)
 
 
-def open_bot(token: str, api_url: str | None, *, timeout: float = 60.0) -> Bot:
-    """Nothing is connected yet; close its session."""
+def open_bot(token: str, api_url: str | None, *, timeout: float = 60.0, proxy: Proxy | None = None) -> Bot:
+    """Nothing is connected yet; close its session. The proxy leads to Telegram's own server, not to one of yours."""
     server = TelegramAPIServer.from_base(api_url) if api_url else PRODUCTION
     try:
         return Bot(
             token,
-            session=QuietSession(api=server, timeout=timeout),
+            session=QuietSession(api=server, timeout=timeout, proxy=proxy.url if proxy and not api_url else None),
             default=DefaultBotProperties(parse_mode=ParseMode.HTML, link_preview=NO_PREVIEW),
         )
     except TokenValidationError:

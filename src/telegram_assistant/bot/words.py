@@ -89,7 +89,7 @@ def results_page(query: str, results: Results, say: Say, *, page: int, per_page:
     if not results.hits:
         title = say("found_nothing", query=shown) if shown else say("no_channels")
     elif shown:
-        title = say("found", query=shown, n=results.found)
+        title = say("found" if results.found else "found_near", query=shown, n=results.found or results.near)
     else:
         title = say("newest")
     if page:
@@ -126,7 +126,14 @@ def issue_text(wish: Wish, since: datetime, until: datetime, shown: ShownIssue, 
     content = shown.content
     zone = ZoneInfo(wish.schedule.zone)
     title = say("digest_title", name=wish.name, since=say.when(since, zone), until=say.when(until, zone))
-    stories = [_story(number, told, content, say) for number, told in enumerate(content.stories, 1)]
+    stories = [
+        part
+        for heading, some in content.sections
+        for part in (
+            *([Markup("<b>{}</b>").format(clean_text(heading).upper())] if heading else []),
+            *(_story(number, told, content, say) for number, told in some),
+        )
+    ]
     return paragraphs(
         [
             title,
@@ -138,13 +145,12 @@ def issue_text(wish: Wish, since: datetime, until: datetime, shown: ShownIssue, 
 
 
 def _story(number: int, told: Told, content: Content, say: Say) -> Markup:
-    said = []
-    for sentence in told.sentences:
-        links = [href(content.cited[at].url, f"[{content.cited[at].channel}]") for at in sentence.sources]
-        text = clean_text(sentence.text) or say("digest_withdrawn")
-        said.append(Markup("{} {}").format(text, Markup(" ").join(links)))
+    """What it says, then its sources, each once."""
+    said = Markup(" ").join(clean_text(one.text) or say("digest_withdrawn") for one in told.sentences)
+    cited = dict.fromkeys(at for sentence in told.sentences for at in sentence.sources)
+    links = Markup(" ").join(href(content.cited[at].url, f"[{content.cited[at].channel}]") for at in cited)
     also = Markup(" · {}").format(say("also_told", n=told.channels)) if told.channels > 1 else ""
-    return Markup("<b>{}.</b> {}{}").format(number, Markup(" ").join(said), also)
+    return Markup("<b>{}.</b> {} {}{}").format(number, said, links, also)
 
 
 def _corrections(content: Content, corrections: Sequence[Correction], say: Say) -> Markup:

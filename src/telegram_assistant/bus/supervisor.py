@@ -11,6 +11,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import Any, TypeAlias
 
+from telegram_assistant.domain.retries import Backoff
 from telegram_assistant.errors import Fatal, in_words
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import TASK_RESTARTS, TASK_UP
@@ -94,8 +95,7 @@ class Supervisor:
     def __init__(self, *, first_delay: float = FIRST_DELAY, longest_delay: float = LONGEST_DELAY) -> None:
         self.tasks: dict[str, Task] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._first_delay = first_delay
-        self._longest_delay = longest_delay
+        self._backoff = Backoff(base=first_delay, cap=longest_delay)
         self._fatal: asyncio.Future[Fatal] | None = None
 
     async def start(self, name: str, job: Job, *, patience: float | None = None, within: float = 60.0) -> Task:
@@ -153,7 +153,7 @@ class Supervisor:
             if loop.time() - began > STEADY_SECONDS:
                 task.failures = 0
             self._failed(task, error)
-            await asyncio.sleep(self._delay(task.failures))
+            await asyncio.sleep(self.delay(task.failures))
 
     async def _run(self, task: Task) -> BaseException:
         """Run the job once and return why it ended; when we are being stopped, end with it."""
@@ -182,9 +182,9 @@ class Supervisor:
         task._become(TaskState.FAILING if task.failures >= FAILING_AFTER else TaskState.RESTARTING)  # noqa: SLF001 - one unit
         log.error("task_failed", task=task.name, failures=task.failures, exc_info=error)
 
-    def _delay(self, failures: int) -> float:
-        grown = self._first_delay * 2.0 ** min(failures - 1, 20)
-        return min(grown, self._longest_delay) * random.uniform(0.8, 1.2)  # noqa: S311 - spreads restarts, no secret
+    def delay(self, failures: int) -> float:
+        """Seconds until a task that failed so often in a row is started again."""
+        return self._backoff.delay(failures) * random.uniform(0.8, 1.2)  # noqa: S311 - spreads restarts, no secret
 
     def _fatal_future(self) -> asyncio.Future[Fatal]:
         if self._fatal is None:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from telegram_assistant.access.erase import Eraser
 from telegram_assistant.access.people import People, system_caller
+from telegram_assistant.access.service import Access
 from telegram_assistant.cli.session import with_runtime
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import Caller, Role
@@ -137,6 +138,16 @@ def make_link(user: Who, tenant: InTenant = "system") -> None:
             _show_link(settings, found.name, invitation.token)
 
     _within(tenant, work)
+
+
+def first_link() -> None:
+    async def work(runtime: Runtime) -> None:
+        token = await Access(runtime.database, runtime.redis, runtime.clock).first_link()
+        if token is None:
+            raise Fatal("A user has chosen a password already: sign in, or make another link with tga users link NAME")
+        _show_link(runtime.settings, "the first admin", token)
+
+    with_runtime(work)
 
 
 def create_key(

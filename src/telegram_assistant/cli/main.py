@@ -35,6 +35,9 @@ mcp = roles:mcp
 simulate = simulate:simulate
   Run a simulated Telegram that speaks MTProto, and print how to connect to it.
   Example: tga simulate --channels 50 --posts 1000 --seed 7 --truth truth.json
+link = access:first_link
+  Print the one-time link again with which the first admin begins; the one before it ends.
+  Example: tga link
 
 # Look
 trace = posts:trace
@@ -56,7 +59,7 @@ ledger = channels:ledger
   Show what is known of every message id of a channel: captured, empty, unknown, hidden or not requested.
   Example: tga ledger @durov --json
 doctor = doctor:doctor
-  Look at engines, schema, clock, disk, permissions, accounts, ports and indexes. Nothing is started or changed.
+  Look at engines, schema, clock, disk, permissions, accounts, ports, indexes, and which way leads to Telegram.
   Example: tga doctor --json
 version = main:version
   Print the version.
@@ -71,23 +74,42 @@ parse = channels:parse
 backfill = channels:backfill
   Ask for older history, and watch it arrive. It may be interrupted: the running assistant goes on with it.
   Example: tga backfill @durov --since 2024-01-01
+import = importing:import_
+  Bring in an export of Telegram Desktop: result.json or messages.html, a folder or a zip, with its files.
+  Nothing is doubled, and what is newer here stays. An export proves what it holds, not what is missing.
+  Examples: tga import ~/Downloads/ChatExport_2026-11-15; tga import export.zip --dry-run
 channels
   The channels that are watched.
 channels add = channels:add
   Watch channels.
-  Example: tga channels add @durov https://t.me/telegram
+  Example: tga channels add @durov https://t.me/telegram; tga channels add --file feeds.opml
+channels export = channels:export
+  Print the channels as OPML or CSV, for a feed reader, a spreadsheet, or another installation.
+  Example: tga channels export --format csv
+channels followed = follows:followed
+  Show the channels that the connected accounts follow, or those of a shared folder; with --add watch them.
+  Example: tga channels followed --folder News --add
 channels list = channels:list_
   Show every channel with its coverage, its errors, and the wishes that are still open.
-  Example: tga channels list --json
+  Examples: tga channels list --json; tga channels list --group news
 channels remove = channels:remove
-  Stop watching a channel; what was captured stays.
-  Example: tga channels remove @durov
+  Stop watching channels; what was captured stays.
+  Example: tga channels remove @durov @telegram
 channels revive = channels:revive
-  Try a channel again that was given up (state `dead`), or watch a removed one again.
+  Try channels again that were given up (state `dead`), or watch removed ones again.
   Example: tga channels revive @durov
 channels priority = channels:priority
-  Say how important a channel is: what is due is visited in this order, and a higher one more often.
-  Example: tga channels priority @durov 10
+  Say how important channels are: what is due is visited in this order, and a higher one more often.
+  Example: tga channels priority @durov @telegram 10
+channels pause = channels:pause
+  Do not read channels for a while; what was captured stays, and other tenants go on.
+  Example: tga channels pause @durov @telegram
+channels resume = channels:resume
+  Read paused channels again, at once, with all that was missed.
+  Example: tga channels resume @durov @telegram
+channels group = channels:group
+  Put channels into a group, by which lists can be filtered; "" takes them out.
+  Example: tga channels group @durov @telegram news
 channels comments = channels:comments
   Read the comments under a channel's posts too, or stop doing so.
   Example: tga channels comments @durov on
@@ -99,9 +121,15 @@ accounts
 accounts list = accounts:list_
   Show the accounts, how they are, and until when Telegram makes them wait.
   Example: tga accounts list
+accounts proxy = accounts:change_proxy
+  Send one account through a proxy of its own, or directly. The settings TELEGRAM_PROXY and PROXY_URL are for all.
+  Example: tga accounts proxy 0b9c0b5e-2f0d-5c3a-8d7e-51f3c6a4e922 socks5://127.0.0.1:1080
 accounts remove = accounts:remove
   Forget an account and its session. Its channels are read by the others.
   Example: tga accounts remove 0b9c0b5e-2f0d-5c3a-8d7e-51f3c6a4e922
+accounts takeout = accounts:ask_takeout
+  Ask again for a takeout session that Telegram makes an account wait for: you allowed it on another device.
+  Example: tga accounts takeout 0b9c0b5e-2f0d-5c3a-8d7e-51f3c6a4e922
 tenants
   Groups of people; each sees what it watches, and nothing else.
 tenants add = access:add_tenant

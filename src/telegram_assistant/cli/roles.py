@@ -33,20 +33,22 @@ def bot() -> None:
 
 
 def _run(role: str) -> None:
-    from telegram_assistant.wiring.roles import run_role  # noqa: PLC0415 - half of all libraries, which --help does without
-
     settings = load_settings()
+    from telegram_assistant.processes.worker import start_anew  # noqa: PLC0415 - the same
+    from telegram_assistant.wiring.roles import run_role  # noqa: PLC0415 - many libraries, and --help needs none
+
     configure_logging(json=settings.log_format == "json", level=settings.log_level)
-    asyncio.run(run_role(role, settings, Steps(Console())))
+    if asyncio.run(run_role(role, settings, Steps(Console()))):
+        start_anew()
 
 
 def mcp() -> None:
     settings = load_settings()
     configure_logging(json=settings.log_format == "json", level="WARNING")
-    asyncio.run(_serve(settings))
+    asyncio.run(serve_mcp(settings))
 
 
-async def _serve(settings: Settings) -> None:
+async def serve_mcp(settings: Settings) -> None:
     from telegram_assistant.mcp_server import ApiClient, make_server  # noqa: PLC0415 - the SDK takes a second to load
 
     key = settings.tga_api_key.get_secret_value().strip() if settings.tga_api_key else ""

@@ -93,6 +93,7 @@ class Rate:
 # All limits of a method hold at once.
 LIMITS: Mapping[str, tuple[Rate, ...]] = {
     "messages.getHistory": (Rate(1.0, 20),),
+    "invokeWithTakeout(messages.getHistory)": (Rate(0.2, 20),),
     "messages.getReplies": (Rate(1.0, 10),),
     "channels.getMessages": (Rate(1.5, 10),),
     "channels.getFullChannel": (Rate(5.0, 5), Rate(60.0, 100)),

@@ -147,6 +147,7 @@ class Advice(StrEnum):
     CHECK_NAME = "check_name"
     JOIN = "join"
     ACCOUNT = "account"
+    CONNECT = "connect"
     REVIVE = "revive"
     REPORT = "report"
 
@@ -157,15 +158,17 @@ SENTENCES = {
     Advice.CHECK_NAME: "Check the name or the link: Telegram does not know it. Remove it here and add the right one.",
     Advice.JOIN: "It is private: join it with the Telegram account that reads here, or remove it.",
     Advice.ACCOUNT: "The Telegram account cannot be used: log in again with tga login.",
+    Advice.CONNECT: "Its public preview cannot be read: connect a Telegram account with tga login, or remove it.",
     Advice.REVIVE: "It was given up after many failures: an admin can have it tried again.",
     Advice.REPORT: "Telegram answers in a way that is not understood: look for a newer version, or into the log.",
 }
 
-# Said by source/telegram_errors.py, the only place that speaks of Telegram's errors.
+# Said by source/telegram_errors.py and source/preview_page.py, the only places that speak of Telegram's errors.
 _SIGNS = (
+    (Advice.CONNECT, ("connect a Telegram account", "shows no posts yet")),
     (Advice.ACCOUNT, ("tga login", "account was deleted", "froze this account", "no account", "another data centre")),
     (Advice.JOIN, ("is private", "may not read", "banned from it")),
-    (Advice.CHECK_NAME, ("has this name", "can have this name", "invite link", "channel is gone")),
+    (Advice.CHECK_NAME, ("has this name", "can have this name", "invite link", "channel is gone", "a person or a bot")),
     (Advice.CHECK_NAME, ("nobody has this username", "cannot be a username")),  # as earlier versions said it
     (Advice.WAIT, ("asks to wait", "no answer in time", "connection", "trouble inside")),
     (Advice.REPORT, ("cannot be understood", "refused it")),

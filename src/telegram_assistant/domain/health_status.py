@@ -40,7 +40,7 @@ class Promises:
     active: int = 0
     dead: int = 0
     overdue: int = 0  # active, and not read by the time that was promised
-    late: int = 0  # of those: twice that time has passed
+    late: int = 0  # of those: nearly twice that time has passed
     failing_twice: int = 0  # active, and failed in their last two visits or more
     visits: int = 0  # lately
     visits_failed: int = 0  # of those

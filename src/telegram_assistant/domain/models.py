@@ -110,6 +110,7 @@ class Passage:
 
     key: str
     text: str
+    said_at: float = 0.0  # seconds since 1970: of answers that changed, the newest counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,6 +119,13 @@ class Service:
     detail: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A post as a public page shows it: figures are rounded, files are small ones, and some things are left out."""
+
+    edited: bool = False  # says the page, and not when
+
+
 NO_COUNTERS = Counters()
 
 
@@ -144,6 +151,8 @@ class Post:
     poll: Poll | None = None
     service: Service | None = None
     counters: Counters = NO_COUNTERS
+    preview: Preview | None = None  # None: told by Telegram itself
+    exported_at: datetime | None = None  # an export that was made then told of it, and not Telegram itself
     # Made once and not when they are needed, which is while the channel's row is locked.
     id: uuid.UUID = field(init=False, compare=False, repr=False)
     content_hash: str = field(init=False, compare=False, repr=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.post import Media, Post
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.errors import AssistantError
@@ -35,6 +36,21 @@ class ReadElsewhere(SourceError):
         super().__init__(Failure.TRANSIENT, message)
 
 
+class TakeoutDelayed(SourceError):
+    """Telegram begins no takeout before so many seconds have passed. It is no flood: reading goes on meanwhile."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(Failure.FLOOD, message)
+        self.seconds = seconds
+
+
+class TakeoutOver(SourceError):
+    """There is no such takeout any more: another export of the account ended it, or it never was."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Failure.FATAL, message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelInfo:
     """A channel as an account sees it."""
@@ -48,6 +64,20 @@ class ChannelInfo:
     is_private: bool = False  # has no username: only members read it
     subscribers: int | None = None
     linked_id: int | None = None  # the discussion group, where it was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A channel that an account has joined, or that a shared folder holds."""
+
+    info: ChannelInfo
+    folders: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> ChannelRef:
+        """By its name, which needs no account, or else by its number."""
+        name = self.info.username
+        return ChannelRef(username=name) if name else ChannelRef(channel_id=self.info.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +138,27 @@ class Changes:
     too_long: bool = False  # more happened than Telegram tells: nothing of it is here
 
 
+GENERAL = 1  # the topic of a forum's messages that are in no other one
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of a group that is a forum. Its id is that of the message that began it."""
+
+    id: int
+    title: str
+    closed: bool = False  # only admins write there
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forum:
+    """A group with topics: all of them, as they are now."""
+
+    group_id: int
+    topics: tuple[Topic, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class NewPost:
     """A live update: a post that is new or was edited."""
@@ -139,6 +190,10 @@ class Source(Protocol):
     Every method raises SourceError, and nothing of the library beneath it. What not every source can tell is answered
     by `source.PlainSource`.
     """
+
+    pages_prove: bool = True  # a page leaves out nothing that exists between its ends; else it proves what it shows
+    ids_at_once: int = PAGE_LIMIT  # how many `by_ids` takes
+    counts_changes: bool = True  # its pages tell a count, which `changes_since` knows
 
     @property
     def channel_id(self) -> int: ...
@@ -176,4 +231,8 @@ class Source(Protocol):
 
     async def comments_after(self, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         """Comments under a post, from the discussion group, with ids above `after_id`; their channel is the group."""
+        ...
+
+    async def forum(self) -> Forum | None:
+        """The topics of this group, or of this channel's discussion group; None: it has none."""
         ...

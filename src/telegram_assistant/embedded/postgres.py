@@ -41,6 +41,9 @@ SETTINGS = {
 }
 
 
+DEMO_DATABASE = "tga_demo"
+
+
 class EmbeddedPostgres(EngineProcess):
     """A cluster in the data folder, on a free loopback port, with a password of its own."""
 
@@ -50,7 +53,7 @@ class EmbeddedPostgres(EngineProcess):
     def __init__(self, folder: DataFolder, *, demo: bool = False, port: int = 0) -> None:
         super().__init__(folder.path / "log" / "postgres.log", stop_signals=(signal.SIGINT, signal.SIGQUIT))
         self._folder = folder
-        self._database = "tga_demo" if demo else "tga"  # so that a demo leaves nothing behind among real posts
+        self._database = DEMO_DATABASE if demo else "tga"  # so that a demo leaves nothing behind among real posts
         self._port = port  # 0: any that is free
         self._user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
 

@@ -13,14 +13,14 @@ class Texts:
     """Looks texts up by `page.key`; a number `n` chooses among plural forms."""
 
     def __init__(self, found: dict[str, dict[str, str | list[str]]]) -> None:
-        self._found = found
+        self.found = found
 
     @property
     def keys(self) -> set[str]:
-        return set(self._found)
+        return set(self.found)
 
     def __call__(self, language: str, key: str, **values: object) -> str:
-        said = self._found[key][language]
+        said = self.found[key][language]
         if isinstance(said, list):
             said = said[_form(language, int(str(values["n"])))]
         return said.format(**values) if values else said

@@ -26,7 +26,8 @@ class Graph(ABC):
         """Run it in a transaction; it may be started again from the beginning."""
 
     @abstractmethod
-    async def _read(self, work: Callable[[], Steps[T]]) -> T: ...
+    async def read(self, work: Callable[[], Steps[T]]) -> T:
+        """Run steps that only read."""
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -46,40 +47,40 @@ class Graph(ABC):
 
     async def node(self, tenant_id: UUID, post_id: UUID) -> PostNode | None:
         """What is stored of a post, as it was put."""
-        return await self._read(partial(cypher_read.node, tenant_id, post_id))
+        return await self.read(partial(cypher_read.node, tenant_id, post_id))
 
     async def neighbours(self, tenant_id: UUID, post_id: UUID, *, limit: int = 10) -> list[Neighbour]:
         """Posts about the same entities, tags and pages."""
-        return await self._read(partial(cypher_read.neighbours, tenant_id, post_id, limit))
+        return await self.read(partial(cypher_read.neighbours, tenant_id, post_id, limit))
 
     async def forwards(self, tenant_id: UUID, post_id: UUID, *, limit: int = 50) -> list[UUID]:
         """Other posts with the same origin (the origin itself too, if it is stored), oldest first."""
-        return await self._read(partial(cypher_read.forwards, tenant_id, post_id, limit))
+        return await self.read(partial(cypher_read.forwards, tenant_id, post_id, limit))
 
     async def holders(
         self, tenant_id: UUID, thing: Thing, name: str, *, channels: Sequence[int], limit: int = 1000
     ) -> list[UUID]:
         """Posts of these channels that have the tag or topic, or name the entity (of any kind), newest first."""
-        return await self._read(partial(cypher_read.holders, tenant_id, thing, name, list(channels), limit))
+        return await self.read(partial(cypher_read.holders, tenant_id, thing, name, list(channels), limit))
 
     async def put_interests(self, tenant_id: UUID, user_id: UUID, topics: Mapping[str, float]) -> None:
         """Replaces what the user was interested in; topic -> weight."""
         await self._write(partial(cypher.put_interests, tenant_id, user_id, topics))
 
     async def interests(self, tenant_id: UUID, user_id: UUID) -> dict[str, float]:
-        return await self._read(partial(cypher_read.interests, tenant_id, user_id))
+        return await self.read(partial(cypher_read.interests, tenant_id, user_id))
 
     async def counts(self, tenant_id: UUID) -> dict[str, int]:
         """Nodes by kind, for doctor and tests."""
-        return await self._read(partial(cypher_read.counts, tenant_id))
+        return await self.read(partial(cypher_read.counts, tenant_id))
 
     async def known(self, tenant_id: UUID, post_ids: Sequence[UUID]) -> set[UUID]:
         """Which of these posts were put."""
-        return await self._read(partial(cypher_read.known, tenant_id, list(post_ids)))
+        return await self.read(partial(cypher_read.known, tenant_id, list(post_ids)))
 
     async def mark(self) -> str | None:
         """What tells this graph from any other, as `set_mark` wrote it; None: it was not marked, or it is not there."""
-        return await self._read(cypher_read.mark)
+        return await self.read(cypher_read.mark)
 
     async def set_mark(self, mark: str) -> None:
         await self._write(partial(cypher.set_mark, mark))

@@ -44,7 +44,7 @@ class LadybugGraph(Graph):
     async def _write(self, work: Callable[[], Steps[T]]) -> T:
         return await self._in_thread(lambda: self._transact(work()))
 
-    async def _read(self, work: Callable[[], Steps[T]]) -> T:
+    async def read(self, work: Callable[[], Steps[T]]) -> T:
         return await self._in_thread(lambda: _run(self._open(), work()))
 
     async def mark(self) -> str | None:

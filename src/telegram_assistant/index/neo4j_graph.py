@@ -65,7 +65,7 @@ class Neo4jGraph(Graph):
         async with self._translated(), self._driver.session(database=self._database) as session:
             return await session.execute_write(_run, work)
 
-    async def _read(self, work: Callable[[], Steps[T]]) -> T:
+    async def read(self, work: Callable[[], Steps[T]]) -> T:
         await self._make_schema()
         async with self._translated(), self._driver.session(database=self._database) as session:
             return await session.execute_read(_run, work)

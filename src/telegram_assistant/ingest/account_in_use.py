@@ -20,7 +20,7 @@ from telegram_assistant.domain.accounts import Pace, Priority, rank, warm_up
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.moments import as_utc
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import ChannelInfo, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
+from telegram_assistant.domain.source import ChannelInfo, Followed, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.log import get_logger
 from telegram_assistant.metrics import FLOOD_UNTIL, FLOODS, FLOODWAIT_SECONDS, REQUESTS
 from telegram_assistant.stores.postgres.accounts import Account, AccountStatus, TelegramAccounts
@@ -108,7 +108,7 @@ class Budget:
         FLOODWAIT_SECONDS.inc(seconds)
         log.warning("flood", account=self._account_id, method=method, seconds=seconds, until=until.isoformat())
         if seconds <= SHORT_FLOOD:
-            return  # over before anybody could restart
+            return  # over before a process could restart
         try:
             await self._store.remember_flood(self._account_id, method, until=until, now=now)
         except (OSError, SQLAlchemyError):
@@ -216,13 +216,28 @@ class Connection(Protocol):
     @property
     def account_id(self) -> str: ...
 
+    @property
+    def way(self) -> str:
+        """How it reaches Telegram, in words: directly, or through which proxy."""
+        ...
+
     async def resolve(self, ref: ChannelRef) -> ChannelInfo:
         """Look a channel up by what people call it. Costs a request that Telegram limits hard: remember the answer."""
         ...
 
-    def channel(self, peer: Peer) -> Source:
-        """A channel to read with this account."""
+    async def followed(self, slug: str = "") -> list[Followed]:
+        """The channels that this account has joined; with `slug` those of a shared folder."""
         ...
+
+    def channel(self, peer: Peer, takeout: int | None = None) -> Source:
+        """A channel to read with this account; its history in a takeout, where one is given."""
+        ...
+
+    async def begin_takeout(self) -> int:
+        """Raises TakeoutDelayed while Telegram lets us wait for it."""
+        ...
+
+    async def finish_takeout(self, takeout_id: int, *, success: bool) -> None: ...
 
     def updates(self) -> AsyncIterator[LiveUpdate]:
         """Of the channels that this account has joined; the first is Interrupted(None), as soon as it listens."""
@@ -240,7 +255,11 @@ class Connection(Protocol):
 class Opener(Protocol):
     """Makes a connection from a session; nothing is connected yet. Raises Fatal for what is no session."""
 
-    def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> Connection: ...
+    def __call__(
+        self, session: str, account_id: str, gate: Budget | None, *, live: bool = False, proxy: str | None = None
+    ) -> Connection:
+        """`proxy`: what the account itself is told to go through."""
+        ...
 
 
 def is_stale_hash(exc: SourceError) -> bool:
@@ -305,5 +324,6 @@ class AccountInUse:
             "status": self.account.status if self.trouble is None else "unusable",
             "last_error": self.trouble or self.account.last_error,
             "opened": self.reading is not None,
+            "way": None if self.reading is None else self.reading.way,
             **self.budget.snapshot(),
         }

@@ -17,7 +17,7 @@ from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.accounts import Priority, Reach
 from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import ChannelInfo, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
+from telegram_assistant.domain.source import ChannelInfo, Followed, LiveUpdate, Peer, ReadElsewhere, Source, SourceError
 from telegram_assistant.ingest.account_in_use import (
     READING,
     RESOLVING,
@@ -27,9 +27,11 @@ from telegram_assistant.ingest.account_in_use import (
     Opener,
     is_stale_hash,
 )
+from telegram_assistant.ingest.origins import HOPE
 from telegram_assistant.ingest.reader import ChannelReader, Search, watched_each
 from telegram_assistant.ingest.requests import Directory
 from telegram_assistant.ingest.roster import Roster
+from telegram_assistant.ingest.takeouts import Takeouts
 from telegram_assistant.log import get_logger
 from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel, Channels
@@ -49,9 +51,6 @@ WAITS_FOR = {
     "channels.getMessages": ("files", "files wait, new posts do not"),
     "upload.getFile": ("files", "files wait, new posts do not"),
 }
-
-# When no account can read a channel, the error that leaves most hope is the one to act on.
-HOPE = (Failure.FLOOD, Failure.TRANSIENT, Failure.CHANNEL_PRIVATE, Failure.GONE, Failure.FATAL, Failure.ACCOUNT)
 
 log = get_logger(__name__)
 
@@ -75,44 +74,47 @@ class AccountPool:
         self._channels = channels
         self._ticks = ticks
         self._clock = clock
-        self._roster = Roster(store, opener, clock=clock, paced=paced, session=session, ticks=ticks, leases=leases)
+        self.roster = Roster(store, opener, clock=clock, paced=paced, session=session, ticks=ticks, leases=leases)
         self._directory = Directory(ticks)
         self._denied: dict[tuple[int, str], float] = {}  # channel and account -> until when
         self._turns = count(1)
+        self.takeouts: Takeouts | None = None
 
     async def start(self) -> None:
         """Read the accounts. Raises Fatal when their sessions cannot be opened with our key."""
-        await self._roster.start()
+        await self.roster.start()
 
     async def close(self) -> None:
         """Disconnect all; requests under way end with SourceError."""
-        await self._roster.close()
+        await self.roster.close()
 
     async def keep(self, task: Task) -> None:
         """A supervised job: stay the owner of our accounts, and take over those of a process that died."""
         task.ready()
         while True:
-            pause = await self._roster.share()
+            pause = await self.roster.share()
             task.progress()
             await asyncio.sleep(pause)
 
     async def reach(self) -> Reach:
         """Which channels this process can read now."""
-        await self._roster.refresh()
-        ready = [seat for seat in self._roster.usable if seat.flood(READING) is None]
+        await self.roster.refresh()
+        ready = [seat for seat in self.roster.usable if seat.flood(READING) is None]
         return Reach(
             knowing=tuple(seat.id for seat in ready),
             asking=any(seat.flood(RESOLVING) is None for seat in ready),
-            elsewhere=tuple(seat.id for seat in self._roster.living if not seat.ours),
-            living=tuple(seat.id for seat in self._roster.living),
+            elsewhere=tuple(seat.id for seat in self.roster.living if not seat.ours),
+            living=tuple(seat.id for seat in self.roster.living),
         )
 
     async def reader(self, channel: Channel, *, priority: Priority = Priority.VISIT) -> Source:
         """Who reads this channel now. The source changes accounts by itself where it has to."""
-        await self._roster.refresh()
+        await self.roster.refresh()
         search = Search(channel, dict(channel.access_hash))
         account, peer = await self._place(search, {})
-        return ChannelReader(self, account, priority, search, peer)
+        takeouts = self.takeouts if priority is Priority.BACKFILL else None
+        large = takeouts is not None and await takeouts.wants(channel)
+        return ChannelReader(self, account, priority, search, peer, takeouts=takeouts if large else None)
 
     async def resolve(self, ref: ChannelRef, tenant_id: UUID = SYSTEM) -> tuple[str, ChannelInfo]:
         """What a tenant means, and the account that was told. Store its access hash under that account.
@@ -120,12 +122,15 @@ class AccountPool:
         What has no name is private: only the tenant's own accounts are asked, and of what others have there nothing is
         known here, so that the answer is that for a channel which does not exist.
         """
-        await self._roster.refresh()
+        await self.roster.refresh()
         if known := await self._known(ref, tenant_id):
             return known
         errors: list[SourceError] = []
-        asked = [seat for seat in self._roster.usable if ref.username or seat.account.tenant_id == tenant_id]
-        for seat in sorted(asked, key=lambda seat: seat.load(RESOLVING, self._ticks())):
+        asked = [seat for seat in self.roster.usable if ref.username or seat.account.tenant_id == tenant_id]
+        # First who was told of it by a list: that costs nothing.
+        for seat in sorted(
+            asked, key=lambda seat: (not self._directory.knows(seat.id, ref), seat.load(RESOLVING, self._ticks()))
+        ):
             try:
                 info = await self._look_up(seat, ref)
             except SourceError as exc:
@@ -133,29 +138,51 @@ class AccountPool:
             else:
                 seat.handed = next(self._turns)
                 return seat.id, info
-        if ref.invite is not None and len(self._roster.usable) < len(self._roster.living):
+        if ref.invite is not None and len(self.roster.usable) < len(self.roster.living):
             raise ReadElsewhere(f"{ref} is asked for by an account of another process: none of ours has joined it")
         raise self._why_none(str(ref), errors, public=True)
 
+    async def followed(self, tenant_id: UUID, slug: str = "") -> list[Followed]:
+        """What the tenant's accounts have joined, or what a shared folder holds; each channel once."""
+        await self.roster.refresh()
+        ours = [seat for seat in self.roster.usable if seat.account.tenant_id == tenant_id]
+        if not ours and any(seat.account.tenant_id == tenant_id for seat in self.roster.living):
+            raise ReadElsewhere("the accounts of this tenant belong to another process")
+        if not ours:
+            raise SourceError(Failure.ACCOUNT, "no Telegram account is connected: connect one first")
+        found: dict[int, Followed] = {}
+        for seat in ours[: 1 if slug else None]:
+            account = self.roster.reading(seat)
+            try:
+                told = await account.followed(slug)
+            except SourceError as exc:
+                await self.failed(account, exc)
+                raise
+            for one in told:
+                found.setdefault(one.info.id, one)
+                if not slug or one.info.username:
+                    self._directory.learn(seat.id, one.info)
+        return list(found.values())
+
     async def updates(self, account_id: str) -> AsyncGenerator[LiveUpdate, None]:
         """What an account hears, over a connection of its own; the one that was opened before is closed."""
-        await self._roster.refresh()
-        seat = self._roster.seats.get(account_id)
+        await self.roster.refresh()
+        seat = self.roster.seats.get(account_id)
         if seat is None or not seat.usable:
             raise SourceError(Failure.ACCOUNT, "this account cannot be used any more: log in again with `tga login`")
         if not seat.ours:
             raise ReadElsewhere("this account belongs to another process now")
-        account = await self._roster.live(seat)
+        account = await self.roster.live(seat)
         async with aclosing(watched_each(self, account, Priority.LIVE, account.updates())) as updates:
             async for update in updates:
                 yield update
 
     async def heartbeat(self, account_id: str, *, live: bool = False) -> datetime | None:
         """Ask an account for next to nothing; what time it is for Telegram. None: there is no such connection."""
-        seat = self._roster.seats.get(account_id)
+        seat = self.roster.seats.get(account_id)
         if seat is None or not seat.usable:
             return None
-        connection = seat.live if live else self._roster.reading(seat)
+        connection = seat.live if live else self.roster.reading(seat)
         if connection is None:
             return None
         try:
@@ -165,21 +192,21 @@ class AccountPool:
             raise
 
     def name_of(self, account_id: str) -> str:
-        seat = self._roster.seats.get(account_id)
+        seat = self.roster.seats.get(account_id)
         return account_id if seat is None else seat.account.name
 
     async def active(self) -> list[str]:
         """The accounts that can be used now."""
-        await self._roster.refresh()
-        return [seat.id for seat in self._roster.usable]
+        await self.roster.refresh()
+        return [seat.id for seat in self.roster.usable]
 
     async def failed(self, account: Connection, exc: SourceError) -> None:
         """Hear of a failure: one of the account itself is stored, after a lost connection others go first."""
-        seat = self._roster.seats.get(account.account_id)
+        seat = self.roster.seats.get(account.account_id)
         if seat is None or account not in (seat.reading, seat.live):
             return  # an old connection says nothing about the session of now
         if exc.failure is Failure.ACCOUNT:
-            await self._roster.end(seat, exc)
+            await self.roster.end(seat, exc)
         elif exc.failure is Failure.TRANSIENT and not isinstance(exc, ReadElsewhere):
             seat.resting_until = self._ticks() + REST_SECONDS
 
@@ -202,13 +229,13 @@ class AccountPool:
     async def report(self) -> dict[str, Any]:
         """For health: ok while some account can read, or can do so within minutes; or while others have them all."""
         error = note = None
-        if not self._roster.living:
-            error = str(self._roster.given_error or "no Telegram account can be used: run `tga login`")
-        elif not self._roster.usable:
-            note = f"stands by: {self._roster.who_has_them()}"
+        if not self.roster.living:
+            error = str(self.roster.given_error or "no Telegram account can be used: run `tga login`")
+        elif not self.roster.usable:
+            note = f"stands by: {self.roster.who_has_them()}"
         else:
             error = await self._held_up()
-        accounts = self._roster.report()
+        accounts = self.roster.report()
         some = None if error else _ended(accounts) or self._resting()
         return {
             "status": "failing" if error else "degraded" if some else "ok",
@@ -219,7 +246,7 @@ class AccountPool:
 
     def _resting(self) -> str | None:
         """Which accounts must not read for long, while others go on."""
-        waits = {seat.account.name: seat.budget.flood_seconds(READING) for seat in self._roster.usable}
+        waits = {seat.account.name: seat.budget.flood_seconds(READING) for seat in self.roster.usable}
         long = [f"{name} for {seconds / 60:.0f} min" for name, seconds in waits.items() if seconds > RED_AFTER]
         if not long:
             return None
@@ -227,7 +254,7 @@ class AccountPool:
 
     async def _held_up(self) -> str | None:
         """What no account may ask for a while, if something waits for it: who must wait, how long, and what waits."""
-        seats = self._roster.living
+        seats = self.roster.living
         methods = {method for seat in seats for method in seat.budget.floods()}
         stuck = [method for method in methods if min(seat.budget.flood_seconds(method) for seat in seats) > RED_AFTER]
         if not stuck:
@@ -248,7 +275,7 @@ class AccountPool:
     async def _place(self, search: Search, tried: dict[str, SourceError]) -> tuple[Connection, Peer]:
         for seat in self._candidates(search, tried):
             try:
-                account = self._roster.reading(seat)
+                account = self.roster.reading(seat)
                 peer = await self._peer(seat, search)
             except SourceError as exc:
                 tried[seat.id] = exc
@@ -263,7 +290,7 @@ class AccountPool:
         now = self._ticks()
         knowing: list[AccountInUse] = []
         asking: list[AccountInUse] = []
-        for seat in self._roster.usable:
+        for seat in self.roster.usable:
             knows = seat.id in search.hashes
             if seat.id in tried or not (knows or search.channel.username):
                 continue  # a private channel is read by those who have joined it
@@ -302,7 +329,7 @@ class AccountPool:
         await self._store.forget_hash(account_id, search.channel.id, stale)
 
     async def _look_up(self, seat: AccountInUse, ref: ChannelRef) -> ChannelInfo:
-        account = self._roster.reading(seat)
+        account = self.roster.reading(seat)
         try:
             return await self._directory.look_up(account, ref)
         except SourceError as exc:
@@ -319,7 +346,7 @@ class AccountPool:
             return None
         if channel is None or channel.tenant_id not in {None, tenant_id}:
             return None
-        able = [seat.id for seat in self._roster.living if seat.id in channel.access_hash]
+        able = [seat.id for seat in self.roster.living if seat.id in channel.access_hash]
         if not able or channel.status != "active":
             return None  # an unvisited channel may have lost its name to another
         info = ChannelInfo(
@@ -336,8 +363,8 @@ class AccountPool:
         self, shown: str, errors: list[SourceError], hashes: Collection[str] = (), *, public: bool
     ) -> SourceError:
         errors = [exc for exc in errors if not isinstance(exc, ReadElsewhere)]  # the last resort, below
-        if not self._roster.living and self._roster.given_error is not None:
-            errors = [*errors, self._roster.given_error]
+        if not self.roster.living and self.roster.given_error is not None:
+            errors = [*errors, self.roster.given_error]
         for failure in HOPE:
             found = [exc for exc in errors if exc.failure is failure]
             if found:
@@ -345,11 +372,11 @@ class AccountPool:
                 of_the_channel = failure in {Failure.CHANNEL_PRIVATE, Failure.GONE}
                 text = f"{shown}: {best}" if of_the_channel else f"no Telegram account can read {shown} now: {best}"
                 return SourceError(failure, text, flood_seconds=best.flood_seconds)
-        if not self._roster.living:
+        if not self.roster.living:
             return SourceError(Failure.ACCOUNT, f"no Telegram account can read {shown}: run `tga login`")
-        if any(public or seat.id in hashes for seat in self._roster.living if not seat.ours):
-            return ReadElsewhere(f"{shown} is read by another process: {self._roster.who_has_them()}")
-        for seat in self._roster.seats.values():
+        if any(public or seat.id in hashes for seat in self.roster.living if not seat.ours):
+            return ReadElsewhere(f"{shown} is read by another process: {self.roster.who_has_them()}")
+        for seat in self.roster.seats.values():
             if seat.id in hashes:
                 reason = seat.trouble or seat.account.last_error or seat.account.status
                 return SourceError(Failure.ACCOUNT, f"the account that can read {shown} is of no use: {reason}")

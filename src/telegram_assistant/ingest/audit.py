@@ -245,6 +245,8 @@ class AuditDesk:
         channel = await self._channels.get(channel_id)
         if channel is None:
             raise Skip("the channel is not watched any more")
+        if channel.status == "paused":
+            raise Skip("the channel is paused: tga channels resume")
         return await self._auditor.audit(channel)
 
 

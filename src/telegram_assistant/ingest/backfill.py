@@ -236,6 +236,16 @@ class Filled:
         self.oldest = min([*dates, *([self.oldest] if self.oldest else [])], default=None)
 
 
+def _to_ask(holes: list[Span], *, all_of_them: bool) -> list[int]:
+    """The ids to ask for one by one, the newest first. A wide hole is left to pages, where these prove anything."""
+    return [
+        i
+        for start, stop in reversed(holes)
+        if all_of_them or stop - start <= PAGE_LIMIT
+        for i in range(stop - 1, start - 1, -1)
+    ]
+
+
 class HoleFiller:
     """Reads holes bit by bit; each bit is saved and proven by itself, so it can stop and go on at any point."""
 
@@ -275,10 +285,12 @@ class HoleFiller:
                     if filled.more:
                         return filled
             # Many small holes cost one request together, and an answer by ids says of each what it holds.
-            small = [hole for hole in await self._holes(channel) if hole[1] - hole[0] <= PAGE_LIMIT]
-            ids = [message_id for start, stop in small for message_id in range(start, stop)]
-            _, saved = await self._look_at(source, ids[::-1], before_page)
+            ids = _to_ask(await self._holes(channel), all_of_them=not source.pages_prove)
+            filled.more = not source.pages_prove and len(ids) > PAGE_LIMIT
+            _, saved = await self._look_at(source, ids[:PAGE_LIMIT] if filled.more else ids, before_page)
             filled.add(saved)
+            if filled.more:
+                return filled
         return filled
 
     async def _holes(self, channel: Channel) -> list[Span]:

@@ -48,7 +48,7 @@ class CatchingUp:
         self, channel: Channel, source: Source, *, before_page: Callable[[], Awaitable[None]]
     ) -> CaughtUp:
         now, begins = self._clock(), channel.requested_from is None
-        if not begins and not changes_due(channel.refreshed, now):
+        if not source.counts_changes or (not begins and not changes_due(channel.refreshed, now)):
             return CaughtUp()
         pts = await self._audits.pts(channel.id)
         if pts is None:

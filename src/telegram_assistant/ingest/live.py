@@ -172,7 +172,7 @@ class LiveReaders:
         try:
             saved = await self._saver.save(reading)
         except Skip:
-            return  # a channel that the account has joined and no tenant watches
+            return  # a channel that the account has joined and no tenant watches, or that all have paused
         if saved.new:
             POSTS_PARSED_COUNT.labels(Mode.INCREMENTAL).inc(len(saved.new))
         if saved.albums_open:

@@ -1,4 +1,4 @@
-"""Where channels are read. Accounts of Telegram are one origin; a channel is read at the first that can."""
+"""Where channels are read: by accounts of Telegram, by public previews. A channel is read at the first that can."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from uuid import UUID
 
 from telegram_assistant.domain.accounts import Priority, Reach
 from telegram_assistant.domain.channel import ChannelRef
-from telegram_assistant.domain.source import ChannelInfo, Source, SourceError
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import ChannelInfo, ReadElsewhere, Source, SourceError
 from telegram_assistant.stores.postgres.channels import Channel
 
 T = TypeVar("T")
@@ -40,17 +41,24 @@ class Origin(Readers, Finder, Protocol):
     """What a new kind of source has to bring besides the source itself."""
 
 
-class Origins:
-    """All of them, as one. What none can do is told in the words of the first."""
+# What none can do is told in the words that leave most hope.
+HOPE = (Failure.FLOOD, Failure.TRANSIENT, Failure.CHANNEL_PRIVATE, Failure.GONE, Failure.FATAL, Failure.ACCOUNT)
 
-    def __init__(self, first: Origin, *others: Origin) -> None:
+
+class Origins:
+    """All of them, as one. What one knows not to exist is not asked for elsewhere, unless it is the `demo`."""
+
+    def __init__(self, first: Origin, *others: Origin, demo: bool = False) -> None:
         self._all = (first, *others)
+        self._demo = demo
 
     async def reach(self) -> Reach | None:
         found = [await origin.reach() for origin in self._all]
         known = [reach for reach in found if reach is not None]
         if len(known) < len(found):
             return None
+        if known[0].stands_by:
+            return known[0]  # the processes that have the accounts read everything
         return Reach(
             knowing=tuple(one for reach in known for one in reach.knowing),
             asking=any(reach.asking for reach in known),
@@ -69,6 +77,10 @@ class Origins:
         for origin in self._all:
             try:
                 return await ask(origin)
+            except ReadElsewhere:
+                raise
             except SourceError as exc:
                 errors.append(exc)
-        raise errors[0]
+                if exc.failure is Failure.GONE and not self._demo:
+                    break
+        raise min(errors, key=lambda exc: HOPE.index(exc.failure) if exc.failure in HOPE else len(HOPE))

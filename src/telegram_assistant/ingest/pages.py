@@ -78,9 +78,9 @@ async def read_on(
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
             raise
-        read = _read(source.channel_id, page, after_id, newest_id, asked_at)
-        await known.note(page.unreadable, read.reading.spoken_for)
-        if _is_doubtful(page) and (until is not None or page.ids[-1] > newest_id):
+        read = _read(source, page, after_id, newest_id, asked_at)
+        await known.note(page.unreadable, read.reading.spoken_for if source.pages_prove else read.reading.proven)
+        if source.pages_prove and _is_doubtful(page) and (until is not None or page.ids[-1] > newest_id):
             above = after_id if after_id in known.left_alone else 0
             read = await _recounted(source, after_id, page, read=read, above=above, before_page=before_page)
         after_id = read.reading.cursor_id if read.reading.cursor_id is not None else after_id
@@ -141,7 +141,9 @@ def _shown(ids: Coverage, page: Page) -> Coverage:
     return ids.subtract(Coverage.of_spans((1, page.hidden.up_to + 1))) if page.hidden else ids
 
 
-def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
+def _read(source: Source, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
+    if not source.pages_prove:
+        return _shown_only(source, page, after_id, newest_id, asked_at)
     ids = page.ids
     begin = 0 if page.alone else after_id
     proven = page_proves(begin, ids, limit=PAGE_LIMIT, reached_end=page.reached_end, newest_id=newest_id)
@@ -149,7 +151,7 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
         proven = Coverage.of_spans((after_id + 1, ids[-1] + 1))
     last = proven.ranges[-1][1] - 1 if not proven.is_empty else after_id
     reading = Reading(
-        channel_id=channel_id,
+        channel_id=source.channel_id,
         posts=page.posts,
         # What could not be read stays unknown: the ledger must not call it empty.
         proven=_shown(proven.subtract(Coverage.of_ids(page.unreadable)), page),
@@ -162,6 +164,24 @@ def _read(channel_id: int, page: Page, after_id: int, newest_id: int, asked_at: 
         protected=page.name is not None and page.name.protected,
     )
     return Stretch(reading, unreadable=page.unreadable, name=page.name, pts=page.pts)
+
+
+def _shown_only(source: Source, page: Page, after_id: int, newest_id: int, asked_at: datetime) -> Stretch:
+    """What such a page leaves out stays unknown; what is stored and was left out is only suspected to be gone."""
+    last = max(page.ids, default=after_id)
+    seen = max(last, newest_id) if page.reached_end else last
+    reading = Reading(
+        channel_id=source.channel_id,
+        posts=page.posts,
+        proven=Coverage.of_ids(post.message_id for post in page.posts),
+        newest_id=max(page.ids, default=0),
+        cursor_id=last,
+        reached_end=page.reached_end,
+        asked_at=asked_at,
+        looked_at=Coverage.of_spans((after_id + 1, seen + 1)).subtract(Coverage.of_ids(page.unreadable)),
+        protected=page.name is not None and page.name.protected,
+    )
+    return Stretch(reading, unreadable=page.unreadable, name=page.name)
 
 
 async def between_albums(source: Source, below: int) -> int:
@@ -254,10 +274,10 @@ async def look_at(
     told, changed = 0, Saved()
     known = await remembered(memory, source.channel_id)
     ids = [message_id for message_id in ids if message_id not in known.left_alone]
-    for start in range(0, len(ids), PAGE_LIMIT):
+    for start in range(0, len(ids), source.ids_at_once):
         await before_page()
         asked_at = clock()
-        asked = ids[start : start + PAGE_LIMIT]
+        asked = ids[start : start + source.ids_at_once]
         found = await source.by_ids(asked)
         await known.note(set(asked).difference(found), Coverage.of_ids(found))
         reading = Reading(

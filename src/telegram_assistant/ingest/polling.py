@@ -203,6 +203,7 @@ def known_rhythm(stored: Mapping[str, Any] | None) -> Rhythm | None:
 class Why(StrEnum):
     """What decides."""
 
+    PAUSED = "paused"  # it is not looked at
     FAILING = "failing"  # the last visits failed
     GIVEN_UP = "given_up"  # and it is not tried again often
     DUE = "due"  # now
@@ -234,6 +235,7 @@ class Explained:
         failed = f"The last {self.failures} visits failed{given_up}{again}: {self.error}."
         every = f"{self.every:g} s"
         said = {
+            Why.PAUSED: "It is paused: it is not looked at until it is resumed (tga channels resume).",
             Why.FAILING: failed,
             Why.GIVEN_UP: failed,
             Why.DUE: "It is due now: its time has come, or a visit was asked for.",
@@ -254,8 +256,9 @@ def explain_next(channel: Channel, habit: Habit, settings: Settings, now: dateti
         failures=channel.failures,
         error=channel.last_error or "",
     )
-    if channel.failures:
-        return replace(said, why=Why.GIVEN_UP if channel.status == "dead" else Why.FAILING)
+    if channel.failures or channel.status == "paused":
+        stopped = {"paused": Why.PAUSED, "dead": Why.GIVEN_UP}
+        return replace(said, why=stopped.get(channel.status, Why.FAILING))
     if at is not None and at <= now:
         return replace(said, why=Why.DUE)
     if not settings.feature_predictive_polling_enabled:

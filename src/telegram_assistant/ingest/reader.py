@@ -10,11 +10,14 @@ from typing import Protocol, TypeVar
 
 from telegram_assistant.domain.accounts import Priority
 from telegram_assistant.domain.post import Media, Post
-from telegram_assistant.domain.source import PAGE_LIMIT, Changes, ChannelInfo, Page, Peer, Source, SourceError
+from telegram_assistant.domain.retries import Failure
+from telegram_assistant.domain.source import PAGE_LIMIT, Changes, ChannelInfo, Forum, Page, Peer, Source, SourceError
 from telegram_assistant.ingest.account_in_use import Connection, working_at
 from telegram_assistant.stores.postgres.channels import Channel
 
 T = TypeVar("T")
+
+_OF_THE_ACCOUNT = {Failure.ACCOUNT, Failure.TRANSIENT}
 
 
 @dataclass(slots=True)
@@ -36,11 +39,31 @@ class Pool(Protocol):
         ...
 
 
+class TakeoutDesk(Protocol):
+    """Where the takeouts of accounts are had."""
+
+    async def of(self, account: Connection) -> int | None:
+        """None: read the usual way."""
+        ...
+
+    async def refused(self, account: Connection, exc: SourceError) -> None: ...
+
+
 class ChannelReader(Source):
     """Reads one channel, and goes on with another account when one cannot: message ids are the same for all."""
 
-    def __init__(self, pool: Pool, account: Connection, priority: Priority, search: Search, peer: Peer) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        account: Connection,
+        priority: Priority,
+        search: Search,
+        peer: Peer,
+        *,
+        takeouts: TakeoutDesk | None = None,
+    ) -> None:
         self._pool = pool
+        self._takeouts = takeouts
         self._account = account
         self._priority = priority
         self._search = search
@@ -73,6 +96,9 @@ class ChannelReader(Source):
     async def comments_after(self, post_message_id: int, after_id: int, limit: int = PAGE_LIMIT) -> Page:
         return await self._ask(lambda channel: channel.comments_after(post_message_id, after_id, limit))
 
+    async def forum(self) -> Forum | None:
+        return await self._ask(lambda channel: channel.forum())
+
     async def download(self, message_id: int, media: Media) -> AsyncIterator[bytes]:
         tried: dict[str, SourceError] = {}
         while True:
@@ -95,11 +121,16 @@ class ChannelReader(Source):
     async def _ask(self, call: Callable[[Source], Awaitable[T]]) -> T:
         tried: dict[str, SourceError] = {}
         while True:
-            account, peer = self._account, self._peer
+            account, peer, desk = self._account, self._peer, self._takeouts
+            takeout = None if desk is None else await desk.of(account)
             try:
-                return await _watched(self._pool, account, self._priority, call(account.channel(peer)))
+                return await _watched(self._pool, account, self._priority, call(account.channel(peer, takeout)))
             except SourceError as exc:
-                await self._move(account, peer, exc, tried)
+                if desk is not None and takeout is not None and exc.failure not in _OF_THE_ACCOUNT:
+                    self._takeouts = None  # the usual way may do
+                    await desk.refused(account, exc)
+                else:
+                    await self._move(account, peer, exc, tried)
 
     async def _move(self, account: Connection, peer: Peer, exc: SourceError, tried: dict[str, SourceError]) -> None:
         tried[account.account_id] = exc

@@ -21,6 +21,7 @@ MOST_BATCHES = 200  # a live post is one of its own,
 MOST_EVENTS = 1_000  # a page of a backfill hundreds
 LINGER = 0.1  # seconds: what is committed in quick succession is published together
 IDLE_SECONDS = 1.0  # how long a batch of a process that died waits at most
+STOP_SECONDS = 5.0  # how long a stop waits for what is being published
 
 
 class Relay:
@@ -38,7 +39,7 @@ class Relay:
         task.ready()
         while True:
             self._committed.clear()
-            while not await self._full() and await self.step():
+            while not await self._full() and await self._whole_step():
                 task.progress()
                 await asyncio.sleep(LINGER)
             task.progress()
@@ -50,6 +51,17 @@ class Relay:
     async def _full(self) -> bool:
         """Then it waits in the outbox, on disk, until the stages have caught up."""
         return self._pressure is not None and await self._pressure.full()
+
+    async def _whole_step(self) -> int:
+        """A stop in the midst of a step would leave events that Redis has and the outbox still keeps: told twice."""
+        step = asyncio.ensure_future(self.step())
+        try:
+            return await asyncio.shield(step)
+        except asyncio.CancelledError:
+            await asyncio.wait([step], timeout=STOP_SECONDS)
+            step.cancel()
+            await asyncio.gather(step, return_exceptions=True)
+            raise
 
     async def step(self) -> int:
         """Publish some batches; how many. They are forgotten only after Redis has them."""

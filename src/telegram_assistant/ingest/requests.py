@@ -59,10 +59,12 @@ class ChannelRequests:
         self._elsewhere = {number: until for number, until in self._elsewhere.items() if until > now}
         taken = await self._requests.take(now=now, hold=HOLD, limit=10, without=self._elsewhere)
         for request in taken:
-            await self._fulfil(request)
+            if not await self._fulfil(request):
+                break
         return len(taken)
 
-    async def _fulfil(self, request: Request) -> None:
+    async def _fulfil(self, request: Request) -> bool:
+        """False: Telegram wants us to wait, and with all other names, too."""
         try:
             account_id, info = await self._origins.resolve(parse_ref(request.reference), request.tenant_id)
             await self._requests.fulfil(request, info, account_id, self._clock())
@@ -79,14 +81,18 @@ class ChannelRequests:
                 delay = NO_SUCH_NAME
             log.warning("channel_request_failed", reference=request.reference, reason=str(exc))
             await self._requests.fail(request, str(exc), next_attempt_at=self._clock() + delay)
-            return
+            flooded = exc.failure is Failure.FLOOD and request.reference.startswith("@")
+            if flooded:
+                await self._requests.put_off_names(str(exc), until=self._clock() + delay)
+            return not flooded
         self._due.set()
         log.info("channel_added", reference=request.reference, channel=info.title)
+        return True
 
 
 FOUND_SECONDS = 600.0  # until then the caller has stored the answer
 MISSING_SECONDS = 600.0
-MANY = 1000
+MANY = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,16 @@ class Directory:
         if answer.info is None:
             raise SourceError(Failure.GONE, answer.error)
         return answer.info
+
+    def learn(self, account_id: str, info: ChannelInfo) -> None:
+        """A list has told of this channel: who asks for it next need not ask Telegram."""
+        answer = _Answer(self._ticks() + FOUND_SECONDS, info)
+        self._remember((account_id, ChannelRef(channel_id=info.id)), answer)
+        if info.username:
+            self._remember((account_id, ChannelRef(username=info.username)), answer)
+
+    def knows(self, account_id: str, ref: ChannelRef) -> bool:
+        return self._known((account_id, ref)) is not None
 
     def forget(self, account_id: str, ref: ChannelRef) -> None:
         """The answer proved wrong."""

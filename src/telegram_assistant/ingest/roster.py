@@ -212,7 +212,8 @@ class Roster:
         if self._closed:
             raise SourceError(Failure.TRANSIENT, "the accounts are closed: we are stopping")
         try:
-            return self._opener(self._store.session(seat.account), seat.id, seat.budget, live=live)
+            session, proxy = self._store.session(seat.account), self._store.proxy(seat.account)
+            return self._opener(session, seat.id, seat.budget, live=live, proxy=proxy)
         except Fatal as exc:
             seat.trouble = str(exc)  # one session that cannot be opened must not stop the others
             raise SourceError(Failure.ACCOUNT, str(exc)) from exc
@@ -231,7 +232,7 @@ class Roster:
         if before.session != account.session:
             await seat.close()
             await self._check_key(seat)
-        elif account.status != "active":
+        elif account.status != "active" or before.proxy != account.proxy:
             await seat.close()
 
     async def _check_key(self, seat: AccountInUse) -> None:

@@ -52,6 +52,7 @@ class Scheduler:
         polling: Polling | None = None,
         visits_lately: Callable[[], tuple[int, int]] = lambda: (0, 0),
         lock_ttl: float = LOCK_TTL,
+        ticks: Callable[[], float] = monotonic,
     ) -> None:
         self._channels = channels
         self._redis = redis
@@ -63,7 +64,8 @@ class Scheduler:
         self._polling = polling  # None: every channel on every tick
         self._visits_lately = visits_lately
         self._outcome: tuple[float, Outcome] | None = None  # the last, and until when it is good enough
-        self._began = monotonic()
+        self._ticks = ticks
+        self._began = ticks()
         self.lock = Lock(
             redis,
             SCHEDULER_LOCK,
@@ -136,7 +138,7 @@ class Scheduler:
                 visits_failed=failed,
             )
         )
-        if status is ParserStatus.DEGRADED and monotonic() - self._began < 2 * self._interval.total_seconds():
+        if status is ParserStatus.DEGRADED and self._ticks() - self._began < 2 * self._interval.total_seconds():
             status = ParserStatus.OK  # what was missed while nothing ran is being read
         counted = ("active", "failing", "dead", "overdue")
         return {

@@ -219,8 +219,8 @@ class Visitor:
     async def _attempt(self, channel: Channel, mode: Mode, keep_lease: Callable[[], Awaitable[None]]) -> Parsed:
         # What an earlier attempt saved has moved the cursor.
         fresh = await self._channels.get(channel.id)
-        if fresh is None or fresh.status == "removed":
-            raise Skip(f"channel {channel.id} was removed")
+        if fresh is None or fresh.status in {"removed", "paused"}:
+            raise Skip(f"channel {channel.id} was removed or paused")
         source = await self._readers.reader(fresh)
         return await self._parser.parse(fresh, source, mode, before_page=keep_lease)
 

@@ -257,3 +257,8 @@ def _die_with_parent(with_signal: signal.Signals) -> Callable[[], None] | None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return set_signal
+
+
+def start_anew() -> None:
+    """This program from its beginning: the same process and arguments. All that was open must be closed."""
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - what runs already

@@ -19,6 +19,8 @@ from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.jobs.digests import DigestMaker
 from telegram_assistant.search.ask import Asking
 from telegram_assistant.search.service import Search
+from telegram_assistant.services.connect_desk import ConnectDesk
+from telegram_assistant.services.import_desk import ImportDesk
 from telegram_assistant.services.live import LiveFeed
 from telegram_assistant.services.media_links import Thumbnails
 from telegram_assistant.stores.media import MediaStore
@@ -54,3 +56,5 @@ class Services:
     sampler: Sampler | None = None
     live: LiveFeed | None = None
     thumbnails: Thumbnails | None = None
+    connecting: ConnectDesk | None = None
+    imports: ImportDesk | None = None

@@ -15,6 +15,7 @@ from telegram_assistant.domain.channel import ChannelRef
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import (
     ChannelInfo,
+    Followed,
     Interrupted,
     LiveUpdate,
     Peer,
@@ -25,6 +26,7 @@ from telegram_assistant.log import nothing_bound
 from telegram_assistant.source.telegram_channel import TelegramChannel, invited_channel, resolved_channel
 from telegram_assistant.source.telegram_client import AccountInfo, account_of, allowed_method
 from telegram_assistant.source.telegram_errors import translated
+from telegram_assistant.source.telegram_follows import followed_channels, shared_channels
 from telegram_assistant.source.telegram_updates import Inbox
 
 REQUEST_SECONDS = 30.0
@@ -83,6 +85,11 @@ class TelegramAccount:
     def account_id(self) -> str:
         return self._account_id
 
+    @property
+    def way(self) -> str:
+        route = self._client.route
+        return "directly" if route is None else f"through {route.proxy.shown}"
+
     async def connect(self) -> None:
         """Connect and check that the account may be used. Nothing happens where it is connected."""
         await self.me()
@@ -118,9 +125,23 @@ class TelegramAccount:
             f"Telegram finds no channel by its number alone ({ref}): give its username or an invite link",
         )
 
-    def channel(self, peer: Peer) -> TelegramChannel:
-        """A channel to read with this account."""
-        return TelegramChannel(self, peer)
+    async def followed(self, slug: str = "") -> list[Followed]:
+        """The channels that this account has joined; with `slug` those of a shared folder."""
+        return await (shared_channels(self, slug) if slug else followed_channels(self))
+
+    def channel(self, peer: Peer, takeout: int | None = None) -> TelegramChannel:
+        """A channel to read with this account; its history in a takeout, where one is given."""
+        return TelegramChannel(self, peer, takeout)
+
+    async def begin_takeout(self) -> int:
+        """A session for the histories of channels and groups. Telegram tells all devices of the account of it."""
+        request = functions.account.InitTakeoutSessionRequest(message_channels=True, message_megagroups=True)
+        takeout_id: int = (await self.ask(request)).id
+        return takeout_id
+
+    async def finish_takeout(self, takeout_id: int, *, success: bool) -> None:
+        finish = functions.account.FinishTakeoutSessionRequest(success=success)
+        await self.ask(functions.InvokeWithTakeoutRequest(takeout_id, finish))
 
     async def updates(self) -> AsyncGenerator[LiveUpdate, None]:
         """Of the channels that this account has joined; ends only by cancellation or SourceError.
@@ -148,10 +169,10 @@ class TelegramAccount:
     async def _connect(self) -> AccountInfo:
         client = self._client
         try:
-            with nothing_bound(), self._tried(), translated("connecting to Telegram"):
+            with nothing_bound(), self._tried(), translated(f"connecting to Telegram {self.way}"):
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._disconnect()  # ends the tasks that a lost connection left behind
-                    await client.connect()
+                    await self._dial()
                     users = await client(functions.users.GetUsersRequest([types.InputUserSelf()]))
                     return account_of(users[0])
         except BaseException:
@@ -159,6 +180,15 @@ class TelegramAccount:
             with suppress(asyncio.CancelledError):
                 await self._disconnect()
             raise
+
+    async def _dial(self) -> None:
+        try:
+            await self._client.connect()
+        except ConnectionError as exc:
+            route = self._client.route
+            if route is None or route.trouble is None:
+                raise
+            raise ConnectionError(f"{route.trouble}; `tga doctor` tells which way works") from exc
 
     async def _disconnect(self) -> None:
         self._client.disconnected.add_done_callback(_look_at)

@@ -18,6 +18,7 @@ from telegram_assistant.domain.source import (
     PAGE_LIMIT,
     Changes,
     ChannelInfo,
+    Forum,
     Hidden,
     Name,
     Page,
@@ -30,6 +31,7 @@ from telegram_assistant.source.telegram_errors import FileElsewhere, NoSuchMessa
 from telegram_assistant.source.telegram_media import PIECE, FileLocation, read_file
 from telegram_assistant.source.telegram_messages import messages_of
 from telegram_assistant.source.telegram_pages import read_ids, read_page
+from telegram_assistant.source.telegram_topics import read_topics
 from telegram_assistant.source.telegram_updates import changes_of
 
 HIDDEN_SECONDS = 3600.0
@@ -52,8 +54,9 @@ class Account(Protocol):
 class TelegramChannel(Source):
     """Requests over MTProto, each through the account's budget."""
 
-    def __init__(self, account: Account, peer: Peer) -> None:
+    def __init__(self, account: Account, peer: Peer, takeout: int | None = None) -> None:
         self._account = account
+        self._takeout = takeout
         self._known_as = peer
         self._peer = types.InputPeerChannel(peer.channel_id, peer.access_hash)
         self._channel = types.InputChannel(peer.channel_id, peer.access_hash)
@@ -78,15 +81,14 @@ class TelegramChannel(Source):
         async def ask(after: int, count: int, also_that: bool) -> Any:
             nonlocal name, hidden, pts
             window = _oldest_after(after, count, also_that=also_that and after not in unreadable, below=stop)
-            answer = await self._account.ask(functions.messages.GetHistoryRequest(self._peer, **window))
+            answer = await self._history(**window)
             name = name_in(answer.chats, self.channel_id) or name
             hidden = await self._hidden_in(answer.chats)
             pts = pts or getattr(answer, "pts", None)  # the first: what changes later is told as a change
             return answer
 
         async def ask_below(after: int, below: int) -> Any:
-            window = _oldest_after(after, 1, also_that=False, below=min(below, stop or below))
-            return await self._account.ask(functions.messages.GetHistoryRequest(self._peer, **window))
+            return await self._history(**_oldest_after(after, 1, also_that=False, below=min(below, stop or below)))
 
         page = await read_page(ask, ask_below, after_id, limit)
         if stop and page.reached_end:  # of what lies below
@@ -101,9 +103,8 @@ class TelegramChannel(Source):
         return changes_of(await self._account.ask(request))
 
     async def page_before(self, before_id: int, limit: int = PAGE_LIMIT, *, above: int = 0) -> Page | None:
-        request = functions.messages.GetHistoryRequest(self._peer, before_id, None, 0, limit, 0, above, 0)
         try:
-            found = messages_of(await self._account.ask(request))
+            found = messages_of(await self._history(before_id, None, 0, limit, 0, above, 0))
         except UnreadableAnswer:
             return None
         return Page(found.posts, reached_end=False, unreadable=found.unreadable)
@@ -121,6 +122,16 @@ class TelegramChannel(Source):
             return await read_page(ask, ask_below, after_id, limit)
         except NoSuchMessage:
             return Page((), reached_end=True)
+
+    async def forum(self) -> Forum | None:
+        """As `Source` says. A channel's answer describes its discussion group too, with the hash that this needs."""
+        answer = await self._account.ask(functions.channels.GetFullChannelRequest(self._channel))
+        wanted = {self.channel_id, answer.full_chat.linked_chat_id}
+        groups = [chat for chat in answer.chats if chat.id in wanted and getattr(chat, "forum", False)]
+        if not groups:
+            return None
+        peer = types.InputPeerChannel(groups[0].id, groups[0].access_hash)
+        return Forum(peer.channel_id, await read_topics(self._account.ask, peer))
 
     async def last_id_before(self, moment: datetime) -> int:
         limit = min(as_utc(moment), _LAST_MOMENT)
@@ -179,6 +190,12 @@ class TelegramChannel(Source):
         async for piece in read_file(ask, renew, known, media.size):
             yield piece
 
+    async def _history(self, *window: Any, **named: Any) -> Any:
+        request = functions.messages.GetHistoryRequest(self._peer, *window, **named)
+        if self._takeout is not None:
+            request = functions.InvokeWithTakeoutRequest(self._takeout, request)
+        return await self._account.ask(request)
+
     async def _hidden_in(self, chats: Collection[Any]) -> Hidden | None:
         """What a group hides from this account; asked for once in a while, for its owner may change it."""
         if not is_group(chats, self.channel_id):
@@ -194,9 +211,8 @@ class TelegramChannel(Source):
         """One that cannot be parsed must not hide the rest."""
         error: UnreadableAnswer | None = None
         for skip in range(SKIP_UNREADABLE + 1):
-            request = functions.messages.GetHistoryRequest(self._peer, 0, moment, skip, 1, 0, 0, 0)
             try:
-                found = messages_of(await self._account.ask(request))
+                found = messages_of(await self._history(0, moment, skip, 1, 0, 0, 0))
             except UnreadableAnswer as exc:
                 error = exc
                 continue

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from telethon import errors
 
 from telegram_assistant.domain.retries import Failure
-from telegram_assistant.domain.source import SourceError
+from telegram_assistant.domain.source import SourceError, TakeoutDelayed, TakeoutOver
 
 UNNAMED_FLOOD_SECONDS = 60.0  # when Telegram says "flood" and no time
 
@@ -139,6 +139,10 @@ def _from_rpc(exc: errors.RPCError, doing: str) -> SourceError:
         return FileElsewhere(f"{doing}: the file is in data centre {exc.new_dc}", exc.new_dc)
     if isinstance(exc, errors.MsgIdInvalidError):
         return NoSuchMessage(Failure.GONE, f"{doing}: there is no such message, or none may comment on it ({code})")
+    if isinstance(exc, errors.TakeoutInitDelayError):
+        return TakeoutDelayed(f"{doing}: Telegram begins it in {exc.seconds} s ({code})", float(exc.seconds))
+    if isinstance(exc, errors.TakeoutInvalidError | errors.TakeoutRequiredError):
+        return TakeoutOver(f"{doing}: this takeout was ended ({code})")
     failure, text = _failure(exc, code)
     if failure is Failure.FLOOD:
         seconds = float(getattr(exc, "seconds", UNNAMED_FLOOD_SECONDS))

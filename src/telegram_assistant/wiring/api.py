@@ -31,6 +31,8 @@ from telegram_assistant.stores.postgres.budgets import ModelResults
 from telegram_assistant.stores.postgres.media import Evictions
 from telegram_assistant.stores.postgres.pipeline import DeadLetters
 from telegram_assistant.stores.postgres.storage import Storage, StorageUsage
+from telegram_assistant.wiring.connecting import open_connect_desk
+from telegram_assistant.wiring.importing import open_import_desk
 from telegram_assistant.wiring.jobs import open_alerts, open_places, start_alerting, start_jobs
 from telegram_assistant.wiring.models import (
     model_budget,
@@ -51,6 +53,10 @@ APART = "the vector index is embedded and belongs to another process: set QDRANT
 async def start_api(runtime: Runtime, listener: socket.socket, address: str, pipeline: Pipeline | None) -> Services:
     """Serve, and say where the first admin chooses a password while there is none."""
     services = _with_what_the_api_needs(runtime, build_services(runtime, pipeline))
+    assert services.connecting is not None  # noqa: S101 - made in the line above
+    assert services.imports is not None  # noqa: S101 - see above
+    await runtime.start_task("telegram_login", services.connecting.run)
+    await runtime.start_task("imports", services.imports.run)
     await runtime.start_task("api", partial(serve, make_app(services), listener))
     await _start_live(runtime, services)
     await _start_saved_searches(runtime, services)
@@ -113,6 +119,8 @@ def _with_what_the_api_needs(runtime: Runtime, services: Services) -> Services:
         sampler=sampler,
         live=make_feed(runtime.redis, runtime.database, sampler),
         thumbnails=thumbnails,
+        connecting=open_connect_desk(runtime),
+        imports=open_import_desk(runtime),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aiogram import Bot
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import BotCommand
+from pydantic import SecretStr
 
 from telegram_assistant.bot.alerts import BotAlerts, Delivery
 from telegram_assistant.bot.dialogue import Dialogue
@@ -43,12 +44,16 @@ class BotRole:
     working: UpdateWorker
 
 
+def _open(settings: Settings, token: SecretStr) -> Bot:
+    return open_bot(token.get_secret_value(), settings.telegram_bot_api_url, proxy=settings.telegram_web_proxy)
+
+
 def open_delivery(services: Services) -> Delivery | None:
     """To send alerts and digests from any role; None without a token. The caller closes it."""
     token = services.settings.telegram_bot_token
     if token is None:
         return None
-    bot = open_bot(token.get_secret_value(), services.settings.telegram_bot_api_url)
+    bot = _open(services.settings, token)
     return _delivery(bot, services)
 
 
@@ -59,7 +64,7 @@ async def start_bot(runtime: Runtime, services: Services) -> BotRole:
         raise Fatal("TELEGRAM_BOT_TOKEN is not set: @BotFather gives you a bot and its token")
     if settings.bot_mode == "webhook" and not settings.api_public_url:
         raise Fatal("BOT_MODE=webhook needs API_PUBLIC_URL, where Telegram reaches the API over https")
-    bot = open_bot(settings.telegram_bot_token.get_secret_value(), settings.telegram_bot_api_url)
+    bot = _open(settings, settings.telegram_bot_token)
     runtime.stack.push_async_callback(bot.session.close)
     delivery = _delivery(bot, services)
     inbox = Inbox(services.redis, bot.id)

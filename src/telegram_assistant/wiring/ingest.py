@@ -23,6 +23,7 @@ from telegram_assistant.ingest.audit import AuditDesk, Auditor
 from telegram_assistant.ingest.backfill import ALIVE_SECONDS, Backfill, HoleFiller
 from telegram_assistant.ingest.catching_up import CatchingUp
 from telegram_assistant.ingest.comments import CommentReader
+from telegram_assistant.ingest.follows import FollowDesk
 from telegram_assistant.ingest.gauges import Gauges, OddRows
 from telegram_assistant.ingest.heartbeat import ClockWatch, Heartbeat
 from telegram_assistant.ingest.live import LiveReaders
@@ -38,27 +39,36 @@ from telegram_assistant.ingest.saver import Saver
 from telegram_assistant.ingest.scheduler import LOCK_TTL, Scheduler
 from telegram_assistant.ingest.silence import SilenceWatch
 from telegram_assistant.ingest.statistics import Statistics
+from telegram_assistant.ingest.takeouts import Takeouts
+from telegram_assistant.ingest.topics import TopicReader
 from telegram_assistant.ingest.visits import LONGEST_POSTPONEMENT, RETRY_DEAD, Visitor, VisitRules
+from telegram_assistant.ingest.witnesses import Comparison
 from telegram_assistant.metrics import CHANNEL_LABELS
+from telegram_assistant.source.preview import Previews
 from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import READER, open_client
 from telegram_assistant.stages import groups
 from telegram_assistant.stores.media import MediaStore
-from telegram_assistant.stores.postgres.accounts import AccountLeases, TelegramAccounts
+from telegram_assistant.stores.postgres.accounts import AccountLeases
 from telegram_assistant.stores.postgres.audits import Audits, Unreadable
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.comments import Comments
 from telegram_assistant.stores.postgres.media import Evictions, MediaQueue
 from telegram_assistant.stores.postgres.rhythms import Intervals, Rhythms
 from telegram_assistant.stores.postgres.storage import Storage
+from telegram_assistant.stores.postgres.takeouts import AccountTakeouts
+from telegram_assistant.stores.postgres.topics import ForumTopics
 from telegram_assistant.stores.postgres.upkeep import Horizon, StoredTimes, Upkeep
 from telegram_assistant.stores.postgres.watched_channels import Requests
+from telegram_assistant.stores.postgres.witnesses import Witnesses
+from telegram_assistant.wiring.connecting import open_accounts, take_kept_account
 from telegram_assistant.wiring.models import media_rules_of, open_media_store, open_saver
+from telegram_assistant.wiring.previews import open_previews
 from telegram_assistant.wiring.runtime import Runtime
 
 # Seconds without progress after which a job counts as stuck: a slow page is within them, and so is a large file.
 USUAL_PATIENCE = 120.0
-PATIENCE = {"media": 900.0, "audit": 600.0}  # an audit lets all else go first
+PATIENCE = {"media": 900.0, "audit": 600.0, "witnesses": 600.0}  # an audit lets all else go first
 CLOCK_SLACK = timedelta(minutes=5)
 RETRY_SECONDS = 60.0  # after the first failure of a channel
 LEAST_LOCK_TTL = 3.0
@@ -78,20 +88,23 @@ def client_maker(settings: Settings) -> Callable[..., Any]:
     )
 
 
-def login_client(settings: Settings) -> Any:
+def login_client(settings: Settings, proxy: str | None = None) -> Any:
     """A client that may sign in, and nothing else."""
-    return client_maker(settings)(purpose="login")
+    return client_maker(settings)(purpose="login", proxy=settings.account_proxy(proxy))
 
 
 class Opener:
     """Makes the accounts' connections; nothing is connected yet."""
 
-    def __init__(self, settings: Settings, freshness: Freshness | None = None) -> None:
+    def __init__(self, settings: Settings, freshness: Freshness | None = None, *, demo: bool = False) -> None:
         self._make = client_maker(settings)
         self._freshness = freshness
+        self._proxy = (lambda _own: None) if demo else settings.account_proxy  # the demo's Telegram is on this machine
 
-    def __call__(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramAccount:
-        client = self._make(session=session, purpose="live" if live else "read")
+    def __call__(
+        self, session: str, account_id: str, gate: Budget | None, *, live: bool = False, proxy: str | None = None
+    ) -> TelegramAccount:
+        client = self._make(session=session, purpose="live" if live else "read", proxy=self._proxy(proxy))
         # Without a budget it is no account yet: a session is looked at once, and its row is what health watches.
         return TelegramAccount(client, account_id, gate=gate, freshness=self._freshness if gate else None)
 
@@ -103,11 +116,6 @@ def _read_key(path: Path | None) -> str | None:
         return path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as exc:
         raise Fatal(f"Cannot read TELEGRAM_RSA_KEY ({path}): {exc}; it must be a PEM file") from exc
-
-
-def open_accounts(runtime: Runtime) -> TelegramAccounts:
-    """The accounts' sessions, sealed with the configured key or with one of the data folder."""
-    return TelegramAccounts(runtime.database, runtime.sealer())
 
 
 def _polling(runtime: Runtime) -> Polling | None:
@@ -160,12 +168,13 @@ def account_leases(runtime: Runtime) -> AccountLeases:
 
 async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
     """The accounts, ready to read; closed with the runtime."""
+    await take_kept_account(runtime)
     settings = runtime.settings
     session = settings.telegram_session
     pool = AccountPool(
         open_accounts(runtime),
         channels,
-        Opener(settings, runtime.freshness),
+        Opener(settings, runtime.freshness, demo=runtime.demo),
         clock=runtime.clock,
         paced=is_paced(runtime),
         session=session.get_secret_value() if session else None,
@@ -174,6 +183,12 @@ async def open_pool(runtime: Runtime, channels: Channels) -> AccountPool:
     await pool.start()
     runtime.stack.push_async_callback(pool.close)
     return pool
+
+
+def _takeouts(runtime: Runtime, channels: Channels, pool: AccountPool) -> Takeouts:
+    at_least, store = runtime.settings.telegram_takeout_min_messages, AccountTakeouts(runtime.database)
+    pool.takeouts = Takeouts(store, channels, pool.roster, at_least=at_least, clock=runtime.clock)
+    return pool.takeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,14 +306,17 @@ async def start_ingest(runtime: Runtime) -> None:
     await store.check()
     runtime.health.engines["media"] = store.answers
     pool = await open_pool(runtime, channels)
+    takeouts = _takeouts(runtime, channels, pool)
     memory = Memory(Unreadable(runtime.database), READER, clock=clock)
     await memory.start()
+    site = open_previews(settings, clock=clock, allow=runtime.crawl_allowed)
+    previews = None if site is None else Previews(site)
     window = timedelta(days=settings.parser_stats_window_days)
     capture = _Capture(
         runtime,
         channels,
         open_saver(runtime),
-        Origins(pool),
+        Origins(pool) if previews is None else Origins(pool, previews, demo=runtime.demo),
         memory,
         Statistics(runtime.redis, Intervals(runtime.database), window=window, clock=clock),
         _polling(runtime),
@@ -312,6 +330,11 @@ async def start_ingest(runtime: Runtime) -> None:
     clocks = _clocks(runtime)
     here = store.shown if settings.media_url else f"{socket.gethostname()}:{store.shown}"
     files = MediaUpkeep(Upkeep(runtime.database), Evictions(runtime.database), store, here)
+    if previews is not None and not runtime.demo:  # the demo's account tells of another Telegram than the web does
+        again = timedelta(hours=settings.witness_interval_hours)
+        witnesses, audits = Witnesses(runtime.database), Audits(runtime.database)
+        comparison = Comparison(channels, witnesses, audits, pool, previews, again=again, clock=clock)
+        await runtime.start_task("witnesses", comparison.run, patience=PATIENCE["witnesses"])
     CHANNEL_LABELS.limit = settings.metrics_max_channels
     gauges = Gauges(channels, runtime.redis, clock=clock)
     for name, job in (
@@ -324,11 +347,14 @@ async def start_ingest(runtime: Runtime) -> None:
         ("heartbeat", Heartbeat(pool, runtime.freshness, told_time=clocks.telegram_says).run),
         ("clock", clocks.run),
         ("backfill", capture.backfill().run),
+        ("takeouts", takeouts.run),
         ("media", capture.media(store).run),
         ("media_upkeep", files.run),
         ("comments", CommentReader(Comments(runtime.database), saver, origins, clock=clock).run),
+        ("topics", TopicReader(ForumTopics(runtime.database), origins, clock=clock).run),
         ("audit", auditor.run),
         ("audit_requests", AuditDesk(runtime.redis, channels, auditor).run),
+        ("follows", FollowDesk(runtime.redis, pool).run),
         ("gauges", gauges.run),
     ):
         await runtime.start_task(name, job, patience=PATIENCE.get(name, USUAL_PATIENCE))
@@ -340,7 +366,10 @@ async def start_ingest(runtime: Runtime) -> None:
         "files": files.report,
         "publishing": capture.pressure.report,
         "accounts": pool.report,
+        "takeouts": takeouts.report,
         "ledger": gauges.report,
         "audit": auditor.report,
         "rows": OddRows(runtime.database).report,
     }
+    if site is not None:
+        runtime.health.sections["previews"] = site.report

@@ -22,8 +22,8 @@ from telegram_assistant.ai.remote.connections import GigaChatAccount, OpenAiServ
 from telegram_assistant.ai.spend import ModelBudget, ModelLimits, Price
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.access import owners_for
-from telegram_assistant.domain.media_rules import MEGABYTE, MediaRules, decide
-from telegram_assistant.domain.post import MediaKind
+from telegram_assistant.domain.media_rules import MEGABYTE, MediaDecision, MediaRules, decide
+from telegram_assistant.domain.post import Media, MediaKind
 from telegram_assistant.index.cypher_graph import Graph
 from telegram_assistant.index.vectors import Vectors
 from telegram_assistant.ingest.saver import Saver
@@ -194,12 +194,12 @@ def open_media_store(settings: Settings, folder: Path) -> MediaStore:
     return MediaStore.open(settings.media_url or folder / "media", s3=access)
 
 
-def open_saver(runtime: Runtime) -> Saver:
+def open_saver(runtime: Runtime, decide_media: Callable[[Media], MediaDecision] | None = None) -> Saver:
     rules = media_rules_of(runtime.settings)
     return Saver(
         runtime.database,
         clock=runtime.clock,
-        decide_media=partial(decide, rules=rules),
+        decide_media=decide_media or partial(decide, rules=rules),
         retention=runtime.settings.retention_deleted,
         keep_protected=runtime.settings.media_protected_enabled,
     )

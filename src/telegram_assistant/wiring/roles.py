@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +14,7 @@ from telegram_assistant.health import Presence
 from telegram_assistant.http.serving import health_app, listen, serve
 from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.terminal import Steps, first_of, stop_signals
-from telegram_assistant.wiring.api import build_services, start_api
 from telegram_assistant.wiring.runtime import Runtime, inherit_engines, start_runtime
-from telegram_assistant.wiring.worker import start_worker
 
 WATCH_PATIENCE = 60.0  # seconds: a look takes some at worst
 
@@ -77,19 +76,26 @@ ROLES = {
 }
 
 
-async def run_role(name: str, settings: Settings, steps: Steps) -> None:
-    """`tga up`, `tga ingest` and so on, until SIGINT or SIGTERM."""
-    await _run(settings, steps, ROLES[name])
+async def run_role(name: str, settings: Settings, steps: Steps) -> bool:
+    """`tga up`, `tga ingest` and so on, until SIGINT or SIGTERM; or True: to be started anew."""
+    return await _run(settings, steps, ROLES[name])
 
 
-async def _run(settings: Settings, steps: Steps, roles: Roles) -> None:
+async def _run(settings: Settings, steps: Steps, roles: Roles) -> bool:
+    anew = False
     async with AsyncExitStack() as stack:
         stopped = stack.enter_context(stop_signals())
+
+        def restart() -> None:
+            nonlocal anew
+            anew = True
+            stopped.set()
+
         # The ports first: a second start must fail before it touches anything.
         doors = roles.listen(settings, stack)
-        started = await first_of(_start(settings, steps, stack, doors, roles), stopped)
+        started = await first_of(_start(settings, steps, stack, doors, roles, restart=restart), stopped)
         if started is None:
-            return
+            return False
         if doors.health and doors.api:
             steps.say(f"Health and metrics: {shown(doors.health)}/")
         mode = "demo with a simulated Telegram" if settings.demo else "watching Telegram"
@@ -97,12 +103,18 @@ async def _run(settings: Settings, steps: Steps, roles: Roles) -> None:
         if started.welcome:
             steps.say(f"Choose a name and a password here (the link works once): {started.welcome}")
         await first_of(started.supervisor.wait(), stopped)
-        steps.say("Stopping …")
-    steps.say("Stopped.")
+        steps.say("Starting anew, with your account …" if anew else "Stopping …")
+    if not anew:
+        steps.say("Stopped.")
+    return anew
 
 
-async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors: Doors, roles: Roles) -> Runtime:
+async def _start(
+    settings: Settings, steps: Steps, stack: AsyncExitStack, doors: Doors, roles: Roles, *, restart: Callable[[], None]
+) -> Runtime:
     runtime = await start_runtime(settings, steps, stack, join=roles.join)
+    if roles.ingest and roles.api:
+        runtime.restart = restart
     if runtime.joined:
         await runtime.start_task("engines", partial(inherit_engines, runtime))
     if settings.demo and (roles.ingest or runtime.running.telegram):
@@ -117,12 +129,16 @@ async def _start(settings: Settings, steps: Steps, stack: AsyncExitStack, doors:
             await start_ingest(runtime)
     pipeline = None
     if roles.worker:
+        from telegram_assistant.wiring.worker import start_worker  # noqa: PLC0415 - models and indexes
+
         with steps.step("Pipeline"):
             pipeline = await start_worker(runtime)
     if doors.health:
         with steps.step("Health page"):
             await runtime.start_task("health", partial(serve, health_app(runtime.health), doors.health))
     services = None
+    if roles.api or roles.bot:
+        from telegram_assistant.wiring.api import build_services, start_api  # noqa: PLC0415 - every route and page
     if doors.api:
         with steps.step("API and pages"):
             services = await start_api(runtime, doors.api, doors.address(), pipeline)

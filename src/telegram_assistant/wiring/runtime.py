@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
@@ -21,13 +21,15 @@ from telegram_assistant.bus.supervisor import Job, Supervisor, Task
 from telegram_assistant.bus.tracing import start_tracing
 from telegram_assistant.config import Settings
 from telegram_assistant.embedded.folder import DataFolder, Running
-from telegram_assistant.embedded.postgres import EmbeddedPostgres
+from telegram_assistant.embedded.postgres import DEMO_DATABASE, EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.freshness import Freshness
 from telegram_assistant.health import Health
 from telegram_assistant.log import get_logger
 from telegram_assistant.names import ENGINE_PROBE
+from telegram_assistant.stores.outage import is_outage
+from telegram_assistant.stores.postgres.carrying import carry_over
 from telegram_assistant.stores.postgres.database import check_server, open_database
 from telegram_assistant.stores.postgres.migrate import migrate
 from telegram_assistant.stores.redis import check_redis, open_redis
@@ -62,8 +64,13 @@ class Runtime:
     running: Running
     joined: bool  # the engines belong to a `tga up` that was there before
     clock: Callable[[], datetime] = utc_now
+    restart: Callable[[], None] | None = None  # starts this program anew, where it runs alone
+    configured: Settings = field(init=False)  # as they were given: a demo points `settings` at its simulator
     welcome: str = ""  # where the first admin chooses a password, while there is none
     crawl_allowed: frozenset[tuple[str, int]] = frozenset()  # addresses on loopback: the demo's own pages
+
+    def __post_init__(self) -> None:
+        self.configured = self.settings
 
     @property
     def demo(self) -> bool:
@@ -87,6 +94,7 @@ class Runtime:
 async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack, *, join: bool = False) -> Runtime:
     """Start what is not configured. With `join` use the engines of the `tga up` that runs on this data folder."""
     start_tracing(settings.otel_exporter_otlp_endpoint, stack)
+    asyncio.get_running_loop().set_exception_handler(handle_late_error)
     supervisor = Supervisor()
     folder = DataFolder(settings.tga_data_dir, min_free_mb=settings.tga_min_free_disk_mb)
     # With engines of your own nothing is started, so any number of processes may use the folder.
@@ -104,6 +112,8 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
             folder.open()
             stack.callback(folder.close)
         running = await _start_engines(settings, steps, supervisor, stack, folder)
+        if not settings.demo and not settings.database_url:
+            await carry_over(running.database_url, DEMO_DATABASE)
         if not shared:
             folder.announce(running)
 
@@ -121,6 +131,15 @@ async def start_runtime(settings: Settings, steps: Steps, stack: AsyncExitStack,
     return Runtime(settings, steps, folder, supervisor, health, stack, database, redis, running, joined)
 
 
+def handle_late_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A query that was cancelled has no more use for the error of its lost connection: a line, and no traceback."""
+    error = context.get("exception")
+    if is_outage(error):
+        log.info("lost_after_cancel", reason=str(error))
+    else:
+        loop.default_exception_handler(context)
+
+
 async def _start_engines(
     settings: Settings, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack, folder: DataFolder
 ) -> Running:
@@ -134,9 +153,9 @@ async def _start_engines(
         with steps.step("Redis at REDIS_URL"):
             await check_redis(redis_url, ca_file=settings.tls_ca_file)
     if not database_url:
-        database_url = await _start_engine(EmbeddedPostgres(folder, demo=settings.demo), steps, supervisor, stack)
+        database_url = await start_engine(EmbeddedPostgres(folder, demo=settings.demo), steps, supervisor, stack)
     if not redis_url:
-        redis_url = await _start_engine(EmbeddedValkey(folder, demo=settings.demo), steps, supervisor, stack)
+        redis_url = await start_engine(EmbeddedValkey(folder, demo=settings.demo), steps, supervisor, stack)
     return Running(database_url, redis_url)
 
 
@@ -178,7 +197,7 @@ async def _start_or_again(engine: Engine, task: Task) -> None:
         raise Retry(str(exc)) from exc
 
 
-async def _start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> str:
+async def start_engine(engine: Engine, steps: Steps, supervisor: Supervisor, stack: AsyncExitStack) -> str:
     with steps.step(f"{engine.title} on this machine"):
         stack.push_async_callback(supervisor.stop, [engine.name])
         await supervisor.start(engine.name, _keeper(engine))

@@ -26,6 +26,7 @@ from telegram_assistant.bus.supervisor import Job, Task
 from telegram_assistant.config import Settings
 from telegram_assistant.crawl.budget import BudgetLimits, CrawlBudget
 from telegram_assistant.crawl.fetcher import Fetcher, Limits, user_agent
+from telegram_assistant.crawl.network import ask_system, leave_to_proxy, network_through
 from telegram_assistant.crawl.pool import Crawl4aiPool, Pool, worker_command
 from telegram_assistant.crawl.reader import WebReader
 from telegram_assistant.crawl.robots import Robots
@@ -225,7 +226,13 @@ def _crawling(runtime: Runtime, stores: Stores, allow: Allowance) -> Crawling:
     our_hosts = {host for host, _ in allow}
     budget = CrawlBudget(stores.budgets, runtime.redis, limits=budgets, clock=runtime.clock, our_hosts=our_hosts)
     limits = Limits(total_seconds=settings.crawl_timeout_sec)
-    fetcher = Fetcher(agent=user_agent(__version__, settings.crawl_contact), limits=limits, allow=allow)
+    fetcher = Fetcher(
+        agent=user_agent(__version__, settings.crawl_contact),
+        limits=limits,
+        allow=allow,
+        resolve=leave_to_proxy if settings.web_proxy and settings.proxy_resolves_names else ask_system,
+        network=network_through(settings.web_proxy),
+    )
     robots = Robots(fetcher, clock=runtime.clock)
     pool = Crawl4aiPool() if settings.crawl_reader == "crawl4ai" else Pool(worker_command("trafilatura"))
     reader = WebReader(fetcher, robots, pool, clock=runtime.clock, manners=budget, allow=allow)

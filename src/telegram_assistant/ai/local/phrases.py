@@ -27,6 +27,7 @@ class Phrase:
     places: list[int] = field(default_factory=list)
     head: int = -1  # which of its words the others belong to
     name: bool = False  # a proper name
+    person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +96,16 @@ class PhraseRanker:
 
 
 def gathered(phrases: Iterable[Phrase]) -> list[Phrase]:
-    """The same phrase at several places becomes one; a surname alone belongs to the full name before it."""
+    """The same phrase at several places becomes one; a first name or surname alone belongs to its whole name."""
+    phrases = list(phrases)
+    people = [phrase for phrase in phrases if phrase.person and len(phrase.keys) > 1]
+    whole = {phrase.keys[at]: phrase for at in (0, -1) for phrase in reversed(people)}
     by_keys: dict[tuple[str, ...], Phrase] = {}
-    surnames: dict[str, Phrase] = {}
     for phrase in phrases:
         alone = phrase.name and len(phrase.keys) == 1
-        known = surnames.get(phrase.keys[0], phrase) if alone else phrase
+        known = whole.get(phrase.keys[0], phrase) if alone else phrase
         known = by_keys.setdefault(known.keys, known)
         if known is not phrase:
-            known.places += phrase.places
+            known.places = sorted({*known.places, *phrase.places})
             known.name = known.name or phrase.name
-        if phrase.name and not alone:
-            surnames.setdefault(phrase.keys[-1], known)
     return list(by_keys.values())

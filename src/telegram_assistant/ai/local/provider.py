@@ -21,9 +21,9 @@ from telegram_assistant.processes.worker import Worker, our_module
 
 PROVIDER = "local"
 VECTOR_SIZE = 768
-_TAGGER = "natasha-1.6+use3/1"  # the number after the slash grows with every change of what comes out
+_TAGGER = "natasha-1.6+use3/2"  # the number after the slash grows with every change of what comes out
 _EMBEDDER = "use3+lemmas-768/1"
-_ANSWERER = "extractive-use3/1"
+_ANSWERER = "extractive-use3/2"
 _BATCH = 16  # texts in one call, so that a question does not wait behind a thousand posts
 _MOST_PASSAGES = 40
 _logger = get_logger(__name__)
@@ -85,7 +85,7 @@ class LocalAnswerer:
 
     async def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         with measured(PROVIDER, "answer") as spending:
-            bounded = [Passage(key=one.key, text=visible(one.text)) for one in passages[:_MOST_PASSAGES]]
+            bounded = [replace(one, text=visible(one.text)) for one in passages[:_MOST_PASSAGES]]
             found = await self._process.call(AnswerQuestion(visible(question), bounded), Answer)
         return replace(found, usage=spending.usage())
 

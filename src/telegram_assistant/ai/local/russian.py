@@ -138,7 +138,7 @@ class RussianReader:
         text = forms[0] + "".join(
             f" {form}" if word.gap else form for word, form in zip(words[1:], forms[1:], strict=True)
         )
-        return Phrase(text, keys, [words[0].place], head=head, name=name)
+        return Phrase(text, keys, [words[0].place], head=head, name=name, person=all_names)
 
     @staticmethod
     def _adjectives(tokens: Sequence[_Token], at: int) -> int:

@@ -228,7 +228,7 @@ class OtherReader:
         keys = tuple(self._models.inflection.lemma(word.text) for word in words)
         texts = [word.text.lower() if word.first and word.text.istitle() and not name else word.text for word in words]
         texts[-1] = re.sub("['\u2019]s$", "", texts[-1])
-        return Phrase(" ".join(texts), keys, [words[0].place], name=name)
+        return Phrase(" ".join(texts), keys, [words[0].place], name=name, person=name)
 
     def _unspaced(self, text: str) -> Iterator[Phrase]:
         for place, piece in enumerate(self._models.pieces(text)):

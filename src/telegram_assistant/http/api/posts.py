@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from telegram_assistant.domain.models import Ocr
+from telegram_assistant.domain.post import LARGEST_MESSAGE_ID
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.http.answers import (
     FIRST,
@@ -25,9 +26,10 @@ from telegram_assistant.http.answers import (
     read_post,
     write_place,
 )
+from telegram_assistant.http.api.topics import ThreadOut
 from telegram_assistant.http.dependencies import CallerDep, GraphWalkDep, PostId, ServicesDep
 from telegram_assistant.services.media_links import MediaLinks
-from telegram_assistant.services.problems import not_found
+from telegram_assistant.services.problems import Problem, not_found
 from telegram_assistant.services.reading import view_of
 from telegram_assistant.stores.postgres.post_views import (
     AnswerTo,
@@ -156,6 +158,7 @@ class PostOut(PostLineOut):
     reply_to: AnswerTo | None
     poll: PollOut | None
     comments: int = Field(description="That are stored.")
+    thread: ThreadOut | None = Field(description="The topic of the forum that it is in.")
 
 
 class VersionOut(FromValue):
@@ -228,11 +231,16 @@ async def list_posts(
     ] = None,
     after: Annotated[Moment | None, Query(description="Posted at this time, or later.")] = None,
     before: Annotated[Moment | None, Query(description="Posted before this time.")] = None,
+    thread: Annotated[
+        int | None, Query(ge=1, le=LARGEST_MESSAGE_ID, description="A topic of the forum that `channel` names.")
+    ] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> Page[PostLineOut]:
     """Of all your channels, or of one, the newest first. Deleted posts are left out, comments too."""
     channel_id = None
+    if thread is not None and channel is None:
+        raise Problem(422, "Say with `channel` which group the thread is in")
     if channel is not None:
         named = await VisiblePosts(services.database).named(caller.tenant_id, [channel])
         if channel not in named:
@@ -244,6 +252,7 @@ async def list_posts(
         channel_id=channel_id,
         since=after,
         before=before,
+        thread=thread,
         after=read_post(cursor) if cursor else None,
     )
     return page_of(found, limit, PostLineOut.model_validate, lambda line: write_place(line.posted_at, line.id))

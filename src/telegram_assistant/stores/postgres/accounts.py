@@ -36,6 +36,7 @@ class Account:
     name: str
     session: bytes = field(repr=False)
     session_digest: str | None = field(repr=False)
+    proxy: bytes | None = field(repr=False)  # sealed too; None: as the settings say
     status: AccountStatus
     last_error: str | None
     floods: Mapping[str, datetime]  # by method, when it may be asked again
@@ -57,6 +58,10 @@ def session_digest(session: str) -> str:
     return sha256(session.strip().encode()).hexdigest()
 
 
+def _proxy_owner(telegram_user_id: int) -> str:
+    return f"proxy of {telegram_user_id}"
+
+
 class TelegramAccounts(Store):
     """The accounts of the system. What enters as a session is stored encrypted, and never in clear."""
 
@@ -65,19 +70,26 @@ class TelegramAccounts(Store):
         self._sealer = sealer
 
     async def add(
-        self, *, telegram_user_id: int, name: str, session: str, tenant_id: UUID | str = SYSTEM_TENANT
+        self,
+        *,
+        telegram_user_id: int,
+        name: str,
+        session: str,
+        tenant_id: UUID | str = SYSTEM_TENANT,
+        proxy: str | None = None,
     ) -> Account:
-        """A new account, or a new session of a known one. Floods stay: Telegram means the account, not the session."""
+        """A new account, or a new session of a known one. Floods and a proxy stay: they are the account's."""
         statement = (
-            "INSERT INTO telegram_accounts AS known (tenant_id, telegram_user_id, name, session, session_digest)"
-            " VALUES (CAST(:tenant_id AS uuid), :user, :name, :session, :digest)"
+            "INSERT INTO telegram_accounts AS known (tenant_id, telegram_user_id, name, session, session_digest, proxy)"
+            " VALUES (CAST(:tenant_id AS uuid), :user, :name, :session, :digest, :proxy)"
             " ON CONFLICT (telegram_user_id) DO UPDATE SET name = excluded.name, session = excluded.session,"
-            " session_digest = excluded.session_digest, status = 'active', last_error = NULL"
+            " session_digest = excluded.session_digest, status = 'active', last_error = NULL,"
+            " proxy = coalesce(excluded.proxy, known.proxy)"
             f" WHERE known.tenant_id = excluded.tenant_id RETURNING {COLUMNS}"
         )
         sealed = self._sealer.seal(session, owner=str(telegram_user_id))
         values = {"tenant_id": str(tenant_id), "user": telegram_user_id, "name": name, "session": sealed}
-        values["digest"] = session_digest(session)
+        values |= {"digest": session_digest(session), "proxy": self._sealed_proxy(telegram_user_id, proxy)}
         row = await self._row(statement, values)
         if row is None:
             raise Reject(f"The Telegram account {name} belongs to another tenant: remove it there first")
@@ -86,6 +98,18 @@ class TelegramAccounts(Store):
     def session(self, account: Account) -> str:
         """The session in clear. Raises Fatal when it was sealed with another key."""
         return self._sealer.unseal(account.session, owner=str(account.telegram_user_id))
+
+    def proxy(self, account: Account) -> str | None:
+        """What this account is told to go through, in clear; None: what the settings say."""
+        owner = _proxy_owner(account.telegram_user_id)
+        return None if account.proxy is None else self._sealer.unseal(account.proxy, owner=owner)
+
+    async def go_through(self, account: Account, proxy: str | None) -> None:
+        statement = "UPDATE telegram_accounts SET proxy = :proxy WHERE id = CAST(:id AS uuid)"
+        await self._run(statement, {"id": account.id, "proxy": self._sealed_proxy(account.telegram_user_id, proxy)})
+
+    def _sealed_proxy(self, telegram_user_id: int, proxy: str | None) -> bytes | None:
+        return self._sealer.seal(proxy, owner=_proxy_owner(telegram_user_id)) if proxy else None
 
     async def remember_digest(self, account: Account, digest: str) -> None:
         """For a row that an earlier version wrote."""

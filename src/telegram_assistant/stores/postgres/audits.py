@@ -162,7 +162,7 @@ class Audits(Store):
         statement = text(
             "SELECT count(*), coalesce(sum(CASE WHEN a.began_at IS NULL THEN c.captured ELSE greatest(a.total - a.done,"
             " 0) END), 0)::bigint, min(a.wanted_at) FROM channel_audits a JOIN channels c ON c.id = a.channel_id"
-            " WHERE a.wanted_at IS NOT NULL"
+            " WHERE a.wanted_at IS NOT NULL AND c.status <> 'paused'"
         )
         async with self._database.connect() as connection:
             return Waiting(*(await connection.execute(statement)).one())

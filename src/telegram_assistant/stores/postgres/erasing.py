@@ -12,6 +12,7 @@ from uuid import UUID
 from sqlalchemy import CursorResult, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from telegram_assistant.stores.postgres.channel_settings import derive_settings
 from telegram_assistant.stores.postgres.database import Store
 
 
@@ -173,7 +174,9 @@ class Erasing(Store):
     async def remove_tenant(self, belongings: Belongings) -> None:
         """The last step: users, keys, sessions, searches, logs and what else names it go with its row."""
         values = {"tenant": belongings.tenant_id, "accounts": [str(account) for account in belongings.accounts]}
+        watched = "SELECT DISTINCT channel_id FROM subscriptions WHERE tenant_id = :tenant ORDER BY channel_id"
         async with self._database.begin() as connection:
+            channels = await _ids(connection, watched, values)
             for statement in (
                 _ACCESS_HASHES,
                 "DELETE FROM outbox WHERE tenant_id = :tenant",
@@ -182,6 +185,8 @@ class Erasing(Store):
                 "DELETE FROM tenants WHERE id = :tenant",
             ):
                 await _run(connection, statement, values)
+            for channel_id in channels:
+                await derive_settings(connection, channel_id)
 
 
 async def _ids(connection: AsyncConnection, statement: str, values: dict[str, Any]) -> list[Any]:

@@ -148,13 +148,13 @@ async def _deleted(connection: Connection, batch: Pending) -> list[Event]:
 async def _settled(connection: Connection, batch: Pending) -> list[Event]:
     rows = await connection.fetch(
         "SELECT p.id, p.channel_id, p.content_hash, c.tenant_id,"
-        " (SELECT s.trace_id FROM post_steps s WHERE s.post_id = p.id ORDER BY s.at LIMIT 1) AS trace_id"
+        " (SELECT m.trace_id FROM post_media m WHERE m.post_id = p.id ORDER BY m.position LIMIT 1) AS trace_id"
         " FROM posts p JOIN channels c ON c.id = p.channel_id WHERE p.id = ANY($1)",
         list(batch.ids),
     )
     return [
         MediaSettled(
-            trace_id=row["trace_id"] or batch.trace_id,  # of the post's own way, as far as it got
+            trace_id=row["trace_id"] or batch.trace_id,  # of the capture; files of a former version have none
             occurred_at=batch.created_at,
             idempotency_key=f"{MEDIA_SETTLED}:{row['id']}:{row['content_hash']}:{batch.trace_id}",
             tenant_id=row["tenant_id"] or UUID(SYSTEM_TENANT),

@@ -17,6 +17,7 @@ from telegram_assistant.domain.post import Poll, Service, post_id, post_url
 from telegram_assistant.domain.text import Entity, EntityKind
 from telegram_assistant.stores.postgres.database import Found, Store, as_tenant, as_value
 from telegram_assistant.stores.postgres.pipeline import Recorded, path_of
+from telegram_assistant.stores.postgres.topics import TOPIC_OF_POST, ForumTopic
 
 MOST_VERSIONS = 100
 MOST_COUNTERS = 1_000
@@ -169,6 +170,7 @@ class PostView(PostLine):
     poll: Poll | None
     service: Service | None
     comments: int  # that are stored
+    thread: ForumTopic | None  # the topic of the forum that it is in
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +260,10 @@ WHERE {channels} ORDER BY n.posted_at DESC, n.id DESC LIMIT :limit
 _CAPTION = """
 SELECT id, text, entities FROM posts WHERE id = ANY(:ids) AND text <> '' ORDER BY message_id LIMIT 1
 """
+_THREAD = f"""
+SELECT f.channel_id, f.id, f.title, f.closed, f.hidden, f.deleted_at FROM posts p
+JOIN forum_topics f ON f.channel_id = p.channel_id AND f.id = {TOPIC_OF_POST} WHERE p.id = :id
+"""
 _ALBUM = "SELECT post_id FROM media_group_items WHERE group_id = :id ORDER BY position"
 _PAGES = """
 SELECT l.link, w.url, w.title, coalesce(nullif(w.description, ''), left(w.text, 300)), w.site, w.problem, w.fetched_at
@@ -302,18 +308,24 @@ class PostViews(Store):
         since: datetime | None = None,
         before: datetime | None = None,
         after: Place | None = None,
+        thread: int | None = None,
     ) -> list[PostLine]:
-        """Without comments, unless it is their group that is asked for. `since`, `before`: when they were posted."""
+        """Without comments, unless it is their group that is asked for.
+
+        `since`, `before`: when they were posted. `thread`: the id of a topic.
+        """
         values = {
             "channel": channel_id,
             "since": since,
             "before": before,
+            "thread": thread,
             "at": after.posted_at if after else None,
             "id": after.post_id if after else None,
         }
         conditions = {
             "since": " AND p.posted_at >= :since",
             "before": " AND p.posted_at < :before",
+            "thread": f" AND {TOPIC_OF_POST} = :thread",
             "at": " AND p.posted_at <= :at AND (p.posted_at, p.id) < (:at, CAST(:id AS uuid))",
         }
         narrowed = "".join(condition for name, condition in conditions.items() if values[name] is not None)
@@ -362,11 +374,17 @@ async def _view(connection: AsyncConnection, row: Row[Any]) -> PostView:
         reply_to=await _answered(connection, row.channel_id, row.details.get("reply_to")),
         poll=poll_of(row.details),
         service=service_of(row.details),
+        thread=await _thread(connection, row.id),
     )
 
 
 def _channel_of(row: Found) -> ChannelName:
     return ChannelName(row.channel_id, row.title, row.username)
+
+
+async def _thread(connection: AsyncConnection, wanted: UUID) -> ForumTopic | None:
+    row = (await connection.execute(text(_THREAD), {"id": wanted})).one_or_none()
+    return None if row is None else as_value(ForumTopic, row)
 
 
 async def _caption(connection: AsyncConnection, album: tuple[UUID, ...]) -> Caption | None:

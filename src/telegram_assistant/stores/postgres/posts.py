@@ -25,7 +25,7 @@ NEW_COLUMNS = (
 )
 MEDIA_COLUMNS = (
     *("post_id", "position", "kind", "file_id", "mime", "size", "width", "height", "duration", "name"),
-    *("status", "reason", "next_attempt_at"),
+    *("status", "reason", "next_attempt_at", "trace_id"),
 )
 
 _json = msgspec.json.Encoder()
@@ -43,15 +43,8 @@ class Stored:
     deleted: bool
     grouped_id: int | None
     poll: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How recent what is stored of a post is."""
-
-    seen_at: datetime  # when we saw its content, or saw it disappear
-    edited_at: datetime | None
-    deleted: bool
+    preview: bool = False  # known only from a public page
+    exported: bool = False  # only an export told of it so far
 
 
 def to_json(value: Any) -> str:
@@ -74,7 +67,8 @@ async def stored_in(connection: Connection, channel_id: int, ids: Coverage) -> d
     rows = await _within(
         connection,
         "message_id, content_hash, version, views, forwards, replies, reactions, pinned, grouped_id,"
-        " details -> 'poll' AS poll, deleted_at IS NOT NULL AS deleted",
+        " details -> 'poll' AS poll, jsonb_exists(details, 'preview') AS preview,"
+        " jsonb_exists(details, 'export') AS exported, deleted_at IS NOT NULL AS deleted",
         channel_id,
         ids,
     )
@@ -109,17 +103,9 @@ def _stored(row: asyncpg.Record) -> Stored:
         row["deleted"],
         row["grouped_id"],
         row["poll"],
+        row["preview"],
+        row["exported"],
     )
-
-
-async def states_of(connection: Connection, ids: Collection[UUID]) -> dict[UUID, State]:
-    rows = await connection.fetch(
-        "SELECT p.id, p.edited_at, p.deleted_at IS NOT NULL AS deleted, greatest(p.captured_at, p.deleted_at,"
-        " (SELECT max(v.seen_at) FROM post_versions v WHERE v.post_id = p.id)) AS seen_at"
-        " FROM posts p WHERE p.id = ANY($1)",
-        list(ids),
-    )
-    return {row["id"]: State(row["seen_at"], row["edited_at"], row["deleted"]) for row in rows}
 
 
 async def insert_posts(connection: Connection, posts: Sequence[Post], now: datetime) -> None:
@@ -163,18 +149,24 @@ def details_of(post: Post) -> str:
         ("poll", post.poll),
         ("service", post.service),
         ("protected", post.protected or None),
+        ("preview", post.preview),
+        ("export", post.exported_at),
     )
     found = {name: part for name, part in parts if part is not None}
     return to_json(found) if found else "{}"
 
 
 async def insert_media(
-    connection: Connection, posts: Sequence[Post], decisions: Sequence[Sequence[MediaDecision]], now: datetime
+    connection: Connection,
+    posts: Sequence[Post],
+    decisions: Sequence[Sequence[MediaDecision]],
+    now: datetime,
+    trace_id: str,
 ) -> None:
     records = [
         (
             *(post.id, position, media.kind.value, media.file_id, media.mime, media.size, media.width, media.height),
-            *(media.duration, media.name, decision.status, decision.reason, now),
+            *(media.duration, media.name, decision.status, decision.reason, decision.held_until or now, trace_id),
         )
         for post, verdicts in zip(posts, decisions, strict=True)
         for position, (media, decision) in enumerate(zip(post.media, verdicts, strict=True))
@@ -200,7 +192,7 @@ async def replace_posts(connection: Connection, posts: Sequence[Post], now: date
         [
             (
                 *(post.id, post.text, to_json(post.entities), post.urls, post.content_hash, post.grouped_id),
-                *(details_of(post), bool(post.media), post.edited_at or now),
+                *(details_of(post), bool(post.media), post.edited_at or post.exported_at or now),
             )
             for post in posts
         ],
@@ -383,6 +375,7 @@ class Locked:
     newest_id: int
     requested_from: int | None
     protected: bool
+    paused: bool
 
 
 def coverage_of(ranges: list[asyncpg.Range[int]]) -> Coverage:
@@ -399,14 +392,14 @@ async def lock_channel(connection: Connection, channel_id: int) -> Locked | None
     None where it is not watched any more: live updates and a backfill know nothing of that.
     """
     row = await connection.fetchrow(
-        "SELECT username, tenant_id, coverage, newest_id, requested_from, protected FROM channels"
+        "SELECT username, tenant_id, coverage, newest_id, requested_from, protected, status FROM channels"
         " WHERE id = $1 AND status <> 'removed' FOR UPDATE",
         channel_id,
     )
     if row is None:
         return None
     coverage = coverage_of(row["coverage"])
-    known = row["newest_id"], row["requested_from"], row["protected"]
+    known = row["newest_id"], row["requested_from"], row["protected"], row["status"] == "paused"
     return Locked(row["username"], row["tenant_id"], coverage, *known)
 
 

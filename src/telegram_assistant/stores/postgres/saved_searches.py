@@ -115,7 +115,7 @@ def _own(saved: SavedSearch) -> dict[str, Any]:
 KEPT = timedelta(days=90)
 
 _TOLD = """
-SELECT d.post_id, d.channel_id, d.posted_at, d.album_id, d.length, d.signature, '{}'::real[] AS ranks
+SELECT d.post_id, d.channel_id, d.posted_at, d.album_id, d.length, d.story_id, '{}'::real[] AS ranks
 FROM search_alerts a JOIN search_documents d ON d.post_id = a.post_id
 WHERE a.search_id = $1 AND a.story_of IS NULL AND d.posted_at BETWEEN $2 AND $3
 """

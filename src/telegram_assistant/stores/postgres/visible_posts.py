@@ -17,6 +17,7 @@ from sqlalchemy import text
 from telegram_assistant.domain.access import SYSTEM_TENANT
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.domain.results import Origin, Passage, Shown
+from telegram_assistant.stores.postgres.channels import WATCHED
 from telegram_assistant.stores.postgres.database import Found, Store, as_tenant, as_value
 
 LONGEST_PAGE = 2000  # characters, as many as indexing takes
@@ -161,7 +162,7 @@ class VisiblePosts(Store):
         statement = (
             "SELECT p.id, p.channel_id, c.title, p.posted_at, left(p.text, :longest), p.has_media"
             " FROM posts p JOIN channels c ON c.id = p.channel_id"
-            " WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL AND c.status IN ('active', 'dead')"
+            f" WHERE p.id = ANY(:ids) AND p.deleted_at IS NULL AND c.{WATCHED}"
         )
         rows = await self._rows(statement, {"ids": list(ids), "longest": LONGEST_BRIEF}, tenant=tenant_id)
         return {row[0]: LivePost(*row) for row in rows}

@@ -33,7 +33,8 @@ SELECT DISTINCT s.tenant_id, c.id, c.title, c.username, c.status, c.failures, c.
       c.coverage * int8multirange(int8range(c.requested_from, greatest(c.requested_from, c.newest_id + 1)))) AS r), 0)
   END::bigint AS unknown
 FROM channels c JOIN subscriptions s ON s.channel_id = c.id AND (c.tenant_id IS NULL OR c.tenant_id = s.tenant_id)
-WHERE c.status IN ('active', 'dead')
+LEFT JOIN channel_settings own ON own.channel_id = c.id AND own.tenant_id = s.tenant_id
+WHERE c.status IN ('active', 'dead') AND own.paused_at IS NULL
 """
 
 

@@ -15,6 +15,7 @@ from telegram_assistant.http.dependencies import COOKIE, ServicesDep, address_of
 from telegram_assistant.http.web.page import LANGUAGE, THEME, language_of, page
 from telegram_assistant.i18n import load_texts
 from telegram_assistant.services.problems import forbidden
+from telegram_assistant.services.services import Services
 from telegram_assistant.stores.postgres.credentials import Link
 
 YEAR = 31_536_000  # the cookie outlives the session, which lasts on with each use
@@ -104,7 +105,13 @@ async def redeem(
         offer = await services.access.link(token)
         return _refused(exc, _welcome_page(request, token, offer, login=login, problem=_said(request, exc)))
     await services.access.sign_out(request.cookies.get(COOKIE, ""))
-    return _let_in(request, cookie, "/")
+    return _let_in(request, cookie, await _first_page(services, offer, cookie))
+
+
+async def _first_page(services: Services, offer: Link, cookie: str) -> str:
+    """Who begins with an installation is asked how; who comes to one that runs reads."""
+    caller = await services.access.by_session(cookie) if offer.login is None else None
+    return "/start" if caller is not None and caller.is_operator else "/"
 
 
 def _sign_in_page(request: Request, *, then: str, login: str = "", problem: str = "") -> HTMLResponse:
