@@ -27,7 +27,6 @@ from telegram_assistant.index.ladybug_graph import LadybugGraph
 from telegram_assistant.stages import STAGES, groups
 from telegram_assistant.stages.index_entry import Entry, EntryReader
 from telegram_assistant.stages.indexing import text_hash
-from telegram_assistant.stores.postgres.budgets import ModelUsage
 from telegram_assistant.stores.postgres.enrichment import Enrichments, Pictures, StoredPosts
 from telegram_assistant.stores.postgres.pages import Pages
 
@@ -85,7 +84,7 @@ async def held(folder: Path, details: Sequence[UUID] = ()) -> Held:
             async for piece in vectors.ids(TENANT, model):
                 found.vectors.update(piece)
                 found.hashes |= await vectors.hashes(TENANT, model, piece)
-        found.nodes.update(await graph._read(_post_ids))
+        found.nodes.update(await graph.read(_post_ids))
         for post_id in details:
             found.details[post_id] = await graph.node(TENANT, post_id)
     finally:
@@ -133,11 +132,12 @@ def difference(found: Held, wanted: dict[UUID, Entry]) -> Difference:
     )
 
 
-async def used_since(usage: ModelUsage, tenant_id: UUID, moment: datetime) -> list[Any]:
+async def used_since(database: AsyncEngine, tenant_id: UUID, moment: datetime) -> list[Any]:
     """What a tenant used of each model: ability, provider, model, calls, tokens, cost, latency_ms."""
-    statement = (
+    statement = text(
         "SELECT ability, provider, model, sum(calls)::bigint AS calls, sum(tokens_in + tokens_out)::bigint AS tokens,"
         " sum(cost) AS cost, sum(latency_ms) AS latency_ms FROM model_usage WHERE tenant_id = :tenant AND day >= :since"
         " GROUP BY ability, provider, model ORDER BY ability, provider, model"
     )
-    return list(await usage._rows(statement, {"tenant": tenant_id, "since": moment}))
+    async with database.connect() as connection:
+        return list(await connection.execute(statement, {"tenant": tenant_id, "since": moment}))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
 
 from telegram_assistant.bus.observer import Sampler
 from telegram_assistant.bus.supervisor import Supervisor
@@ -28,6 +28,7 @@ from tests.integration.conftest import app, app_of, archive, lexicon, services, 
 UNPACKED = Path(sys.prefix) / "chromium"  # scripts/chromium puts it there
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SECONDS = 120.0
+expect.set_options(timeout=SECONDS * 1000)  # only ends what hangs
 
 
 def find_chromium() -> str | None:
@@ -51,7 +52,7 @@ class Watch:
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.troubles.append(f"{message.type}: {message.text}")
+            self.troubles.append(f"{message.type}: {message.text} ({message.location['url']})")
 
     def _request(self, request: Request) -> None:
         host = urlsplit(request.url).hostname

@@ -145,6 +145,21 @@ async def test_a_dead_letter_is_replayed(
     await expect(member.locator("#letters form")).to_have_count(0)
 
 
+async def test_many_channels_are_paused_and_only_what_an_action_needs_is_asked_for(
+    address: str, town: Town, open_context: OpenContext, watch: Watch
+) -> None:
+    page = await opened(await signed_in(open_context, address, town.admin), watch, f"{address}/channels/many")
+    action, priority, group = (page.locator(f"#offers [name={name}]") for name in ("action", "priority", "group"))
+    for chosen, asked in (("priority", priority), ("group", group), ("pause", None)):
+        await action.select_option(chosen)
+        for field in (priority, group):
+            await expect(field).to_be_visible(visible=field is asked)
+    await page.locator("#offers [data-all]").check()
+    await page.locator("#offers button").click()
+    await expect(page.get_by_role("status")).to_be_visible()
+    await expect(page.locator(".offer .badge", has_text="Paused").first).to_be_visible()
+
+
 async def test_tenant_b_cannot_see_what_is_private_to_another(
     address: str, town: Town, newsroom: Newsroom, open_context: OpenContext, watch: Watch
 ) -> None:

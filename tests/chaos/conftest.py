@@ -268,6 +268,7 @@ async def _start(plan: Plan, folder: Path, stack: AsyncExitStack) -> Run:
         "POLLING_BOUND_SEC": "20",  # nobody waits an hour for a quiet channel here
         "INGEST_LEASE_SEC": "8",
         "INGEST_HEALTH_PORT": "0",
+        "PREVIEW_HOSTS": "",  # a test never reaches the real Telegram
         "MEDIA_RETRY_MAX": "20",
     }
     slots = [Slot(name, environment, folder) for name in ("one", "two")]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
+from telegram_assistant.bus.supervisor import heed_stop
 from telegram_assistant.embedded.folder import DataFolder, Running
 from telegram_assistant.embedded.postgres import EmbeddedPostgres
 from telegram_assistant.embedded.valkey import EmbeddedValkey
@@ -149,6 +150,7 @@ class PipelineRun(Run):
             await asyncio.sleep(self.plan.seconds / self.plan.poisons)
             with suppress(OSError, RedisError):  # the engine is away just now
                 self.doses.append(await pour(self.redis, choice))
+            heed_stop()
 
     async def meddle(self) -> None:
         """Edit and delete posts, old and new; none so old that only its push could tell of it."""
@@ -231,6 +233,7 @@ def settings_of(plan: PipelinePlan, folder: Path, world: World, provider: Provid
         "INGEST_LEASE_SEC": "8",
         "WORKER_LEASE_SEC": "4",
         "INGEST_HEALTH_PORT": "0",
+        "PREVIEW_HOSTS": "",  # a test never reaches the real Telegram
         "WORKER_HEALTH_PORT": "0",
         "MEDIA_RETRY_MAX": "20",
         "AI_TAG_PROVIDER": "openai",
@@ -261,7 +264,7 @@ async def start_run(plan: PipelinePlan, folder: Path, stack: AsyncExitStack) -> 
     sim = await stack.enter_async_context(Simulator(world))
     provider = Provider(plan.seed)
     await provider.rise()
-    stack.push_async_callback(provider.fall)
+    stack.push_async_callback(provider.close)
     data.announce(Running(engines.postgres.url, engines.valkey.url, _telegram(sim, folder, port)))
     environment = settings_of(plan, folder, world, provider)
     commands = {"capture": "ingest", "first": "worker", "second": "worker"}

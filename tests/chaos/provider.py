@@ -30,6 +30,7 @@ class Provider:
         self._random = Random(seed)
         self._bad_day = True
         self._port = 0
+        self._kept: socket.socket | None = None  # bound, not listening: while it is down no other process gets its port
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self.answered: Counter[str] = Counter()
@@ -43,15 +44,16 @@ class Provider:
         return self.answered.total() - self.answered["well"]
 
     async def rise(self) -> None:
-        """At the same port as before."""
+        """At the same port as before; ready to be asked, and to be shut down: uvicorn keeps the port if that comes first."""
         app = Starlette(routes=[Route("/v1/chat/completions", self._chat, methods=["POST"])])
         config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
         self._server = uvicorn.Server(config)
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, self._port))
-        self._port = listener.getsockname()[1]
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        if self._kept is None:
+            self._kept = _bound(0)
+            self._port = self._kept.getsockname()[1]
+        self._serving = asyncio.create_task(self._server.serve(sockets=[_bound(self._port)]))
+        while not (self._server.started or self._serving.done()):
+            await asyncio.sleep(0.01)
 
     async def fall(self) -> None:
         """Connections are cut, new ones refused."""
@@ -59,6 +61,11 @@ class Provider:
         if server is not None and serving is not None:
             server.should_exit = server.force_exit = True
             await serving
+
+    async def close(self) -> None:
+        await self.fall()
+        if self._kept is not None:
+            self._kept.close()
 
     async def recover(self) -> None:
         """It is there, and well, from now on."""
@@ -94,6 +101,13 @@ class Provider:
                 return kind
             drawn -= share
         return None
+
+
+def _bound(port: int) -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((HOST, port))
+    return made
 
 
 def _completion(text: str) -> Response:

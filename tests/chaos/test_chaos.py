@@ -42,7 +42,7 @@ FILES_AGAIN = 45.0  # seconds
 async def test_a_little_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixture, ids: Ids) -> None:
     seed = int(os.environ.get("CHAOS_SEED", "7"))
     plan = make_plan(
-        seed=seed, ids=ids, channels=14, posts=120, kills=9, pause=(1, 5), lived=timedelta(hours=8), settle_seconds=90
+        seed=seed, ids=ids, channels=14, posts=120, kills=9, pause=(1, 5), lived=timedelta(hours=8), settle_seconds=600
     )
     await chaos(await begin(plan), live, end)
 
@@ -62,7 +62,7 @@ async def test_chaos(begin: Begin, make_plan: Fixture, live: Fixture, end: Fixtu
         kills=32,
         pause=(3, 12),
         lived=timedelta(hours=8),
-        settle_seconds=400,
+        settle_seconds=1200,
     )
     await chaos(await begin(plan), live, end)
 

@@ -111,7 +111,7 @@ class Starter:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self._started: list[Tga] = []
+        self.started: list[Tga] = []
 
     async def __call__(
         self, data: Path | None = None, *, python: list[str] | None = None, user: int | None = None, **settings: str
@@ -119,9 +119,9 @@ class Starter:
         data = data or self.place / "data"
         ours = {name.upper() for name in Settings.model_fields}
         env = {name: value for name, value in os.environ.items() if name not in ours}
-        env |= {"TGA_DATA_DIR": str(data), "INGEST_HEALTH_PORT": "0", "TGA_DEMO_PAGES_PORT": "0"}
-        env |= {"API_PORT": "0", **settings}
-        errors = self.place / f"stderr-{len(self._started)}"
+        env |= {"TGA_DATA_DIR": str(data), "INGEST_HEALTH_PORT": "0", "TGA_DEMO_PAGES_PORT": "0", "TGA_DEMO_POSTS": "6"}
+        env |= {"API_PORT": "0", "PREVIEW_HOSTS": "", **settings}  # a test never reaches the real Telegram
+        errors = self.place / f"stderr-{len(self.started)}"
         with errors.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
                 *(python or [sys.executable]),
@@ -135,11 +135,11 @@ class Starter:
                 **as_user(user),
             )
         tga = Tga(process, data, errors)
-        self._started.append(tga)
+        self.started.append(tga)
         return tga
 
     async def clean_up(self) -> None:
-        for tga in self._started:
+        for tga in self.started:
             if tga.process.returncode is None:
                 left = [psutil.Process(tga.process.pid), *tga.children()]
                 for process in left:

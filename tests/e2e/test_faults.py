@@ -21,7 +21,7 @@ def test_quick_faults_are_noticed_and_nothing_is_lost() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=880,
+        timeout=1700,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -22,7 +22,7 @@ def test_a_small_load_loses_nothing_and_is_drawn(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1700,
         check=False,
     )
     assert done.returncode == 0, done.stderr

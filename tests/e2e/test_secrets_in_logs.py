@@ -40,7 +40,7 @@ PASSWORD, WRONG = f"{MARK}-correct-horse-battery", f"{MARK}-wrong-password"
 SLACK = f"T000/{MARK}/slack"
 PAGERDUTY = (MARK + "0" * 32)[:32]
 # Secrets that the tests below give to processes of their own.
-ELSEWHERE = {"DATABASE_URL", "REDIS_URL", "TELEGRAM_API_HASH", "TELEGRAM_SESSION"}
+ELSEWHERE = {"DATABASE_URL", "PROXY_URL", "REDIS_URL", "TELEGRAM_API_HASH", "TELEGRAM_PROXY", "TELEGRAM_SESSION"}
 
 
 def test_every_secret_setting_is_tried() -> None:
@@ -194,7 +194,7 @@ async def test_nothing_that_is_written_holds_a_secret(start: Starter) -> None:
             while "token=" not in welcome:
                 welcome = (await tga.process.stdout.readline()).decode()
         pages = welcome.split()[-1].partition("/welcome")[0]
-        async with httpx.AsyncClient(base_url=pages, trust_env=False, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=pages, trust_env=False, timeout=300) as client:
             witness = Witness(client)
             await witness.sign_in(welcome.split()[-1])
             page = (await client.get("/account")).text
@@ -247,6 +247,8 @@ async def test_nothing_that_is_written_holds_a_secret(start: Starter) -> None:
             {"TELEGRAM_API_ID": "1", "TELEGRAM_API_HASH": "{secret}", "TELEGRAM_SESSION": "{secret}"},
             "TELEGRAM_SESSION",
         ),
+        ({"PROXY_URL": "socks4://me:{secret}@127.0.0.1:{dead}"}, "SOCKS4 is not supported"),
+        ({"TELEGRAM_PROXY": "tg://proxy?server=127.0.0.1&port={dead}&secret={secret}"}, "secret"),
         (
             {
                 "MEDIA_URL": "s3://bucket",
@@ -257,7 +259,7 @@ async def test_nothing_that_is_written_holds_a_secret(start: Starter) -> None:
             "media store",
         ),
     ],
-    ids=["database", "broken database", "redis", "broken redis", "hash alone", "session", "s3"],
+    ids=["database", "broken database", "redis", "broken redis", "hash alone", "session", "proxy", "MTProxy", "s3"],
 )
 async def test_a_start_that_fails_names_no_secret(start: Starter, settings: dict[str, str], told: str) -> None:
     async with unkind() as port:

@@ -23,7 +23,7 @@ async def test_it_starts_is_well_and_stops(start: Starter, with_signal: signal.S
     details = await tga.well()
     assert {report["status"] for report in details["tasks"].values()} == {"ok"}
     assert {report["status"] for report in details["engines"].values()} == {"ok"}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=300) as client:
         assert (await client.get(f"{tga.url}/health")).status_code == 200
         assert "Demo" in (await client.get(f"{tga.url}/")).text
         assert "supervised_task_up" in (await client.get(f"{tga.url}/metrics")).text
@@ -39,7 +39,7 @@ async def test_it_starts_is_well_and_stops(start: Starter, with_signal: signal.S
         assert "Traceback" not in outcome.err
     assert [child for child in children if child.is_running()] == []
     with pytest.raises(httpx.ConnectError):
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=300) as client:
             await client.get(f"{tga.url}/health")
 
 

@@ -46,7 +46,7 @@ async def test_the_limit_holds_and_is_told(start: Starter) -> None:
     settings["MODEL_TOKENS_PER_DAY"] = str(LIMIT)
     tga = await start(**settings)
     await tga.ready()
-    for _ in range(120):
+    for _ in range(600):
         if await tga.query(FOUND_BY_WORDS) and await tga.query(WAITS):
             break
         await asyncio.sleep(0.5)
@@ -65,4 +65,4 @@ async def test_the_limit_holds_and_is_told(start: Starter) -> None:
     assert waiting["posts"] >= waits
     assert waiting["tokens"] == CALL * waiting["posts"]
     assert (await tga.stop()).code == 0
-    await provider.fall()
+    await provider.close()

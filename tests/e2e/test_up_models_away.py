@@ -40,7 +40,7 @@ async def test_posts_are_found_by_their_words(start: Starter) -> None:
         address = f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"
         tga = await start(OPENAI_BASE_URL=address, AI_TAG_PROVIDER="openai", AI_EMBED_PROVIDER="openai")
         await tga.ready()
-        for _ in range(120):
+        for _ in range(600):
             if await tga.query(FOUND_BY_WORDS):
                 break
             await asyncio.sleep(0.5)

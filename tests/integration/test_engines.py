@@ -156,7 +156,7 @@ async def test_a_killed_engine_comes_back_on_the_same_port(
     """Open pools must find it again."""
     engine = kind(data)
     supervisor = Supervisor(first_delay=0.01)
-    url = await runtime._start_engine(engine, Steps(Console(quiet=True)), supervisor, stack)
+    url = await runtime.start_engine(engine, Steps(Console(quiet=True)), supervisor, stack)
     task = supervisor.tasks[engine.name]
     if isinstance(engine, EmbeddedPostgres):
         await execute(engine, "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -185,7 +185,7 @@ async def test_a_killed_postgres_comes_back_while_a_backend_of_it_is_still_busy(
     """PostgreSQL rightly refuses to start while a process of the old one may write: wait for it, do not give up."""
     engine = EmbeddedPostgres(data)
     supervisor = Supervisor(first_delay=0.01)
-    await runtime._start_engine(engine, Steps(Console(quiet=True)), supervisor, stack)
+    await runtime.start_engine(engine, Steps(Console(quiet=True)), supervisor, stack)
     connection = await asyncpg.connect(engine.url)
     busy = asyncio.ensure_future(connection.fetchval("SELECT count(*) FROM generate_series(1, 6000000)"))
     try:
@@ -206,7 +206,6 @@ async def test_the_engine_of_a_killed_start_is_ended(
     lost = kind(data)
     await lost.start()
     pid = lost.pid
-    lost._process = None
     found = kind(data)
     await found.start()
     try:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -20,13 +24,17 @@ async def age(database: AsyncEngine, role: str, seconds: int) -> None:
         await connection.execute(statement, {"seconds": seconds, "name": f"role:{role}"})
 
 
+def hours() -> Callable[[], float]:
+    """A clock on which an hour has passed at every look."""
+    return partial(next, count(0, 3600))
+
+
 async def test_g9_a_role_that_ended_is_told_by_those_that_remain(database: AsyncEngine) -> None:
     upkeep = Upkeep(database)
     supervisor = Supervisor()
-    worker = Presence(upkeep, ["worker"])
+    worker = Presence(upkeep, ["worker"], ticks=hours())
     await supervisor.start("presence", worker.run)
     await upkeep.sign(["ingest"])
-    worker._began -= 3600
     assert (await worker.report())["status"] == "ok"
     await age(database, "ingest", 120)
     report = await worker.report()
@@ -40,8 +48,7 @@ async def test_g9_a_role_that_ended_is_told_by_those_that_remain(database: Async
 async def test_a_role_that_was_given_up_is_not_missed_for_ever(database: AsyncEngine) -> None:
     upkeep = Upkeep(database)
     await upkeep.sign(["api", "worker"])
-    worker = Presence(upkeep, ["worker"])
-    worker._began -= 3600
+    worker = Presence(upkeep, ["worker"], ticks=hours())
     await age(database, "api", int(module.FORGOTTEN.total_seconds()) + 60)
     assert (await worker.report())["status"] == "ok"
 

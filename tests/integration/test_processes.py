@@ -68,7 +68,7 @@ async def models(_: Path) -> AsyncIterator[int | None]:
 
 async def _reading(pool: Pool) -> int | None:
     await pool.extract(b"<p>words</p>", url="http://a.test/", kind="text/html", charset="")
-    [worker] = pool._all
+    [worker] = pool.workers
     return worker.pid
 
 

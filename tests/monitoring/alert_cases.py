@@ -113,6 +113,11 @@ CASES = {
         fires={f'{AUDIT}"missing"}}': "0x5 1x20"},
         silent=[{f'{AUDIT}"missing"}}': "4x20"}, {f'{AUDIT}"missing"}}': "0x20", f'{AUDIT}"edited"}}': "0+1x20"}],
     ),
+    "WitnessesDiffer": Case(
+        at="6m",
+        fires={"witness_differences_unseen": "1x10"},
+        silent=[{"witness_differences_unseen": "0x10"}, {"witness_differences_unseen": "1x3 0x7"}],
+    ),
     "NoAccount": Case(
         at="6m",
         fires={f'{ACCOUNTS}"active"}}': "0x10", f'{ACCOUNTS}"banned"}}': "1x10"},

@@ -98,7 +98,7 @@ async def prometheus(
 
 
 async def _ready(process: asyncio.subprocess.Process, url: str) -> bool:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=300) as client:
         for _ in range(3000):
             if process.returncode is not None:
                 return False

@@ -99,7 +99,7 @@ async def address(tool: Callable[[str], str], tmp_path: Path, receiver: Receiver
 
 @pytest.fixture
 async def manager(address: str) -> AsyncIterator[Alertmanager]:
-    async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=300) as client:
         yield Alertmanager(client)
 
 

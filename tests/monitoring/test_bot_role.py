@@ -41,7 +41,7 @@ async def start_bot(start: Starter, database_url: str, redis_url: str, api: BotA
             start_new_session=True,
         )
     bot = Tga(process, data, errors)
-    start._started.append(bot)  # which are ended, whatever happens
+    start.started.append(bot)  # which are ended, whatever happens
     await bot.ready()
     found = READY.search(bot.out[-1])
     assert found is not None

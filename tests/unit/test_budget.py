@@ -86,6 +86,7 @@ def make_budget(time: Time, database: AsyncEngine, *, paced: bool = True, **fiel
         "name": "Ann",
         "session": b"",
         "session_digest": None,
+        "proxy": None,
         "status": "active",
         "last_error": None,
         "floods": {},

@@ -33,7 +33,7 @@ LAYERS = (
     "embedded",
     "processes",
     "config metrics",
-    "freshness i18n language terminal tls",
+    "freshness i18n language terminal tls tunnels",
     "domain",
     "channel_metrics errors log names",
 )

@@ -26,6 +26,8 @@ class Shelf:
     """A source whose messages are numbered; `before` is awaited before the page after an id is given."""
 
     channel_id = CHANNEL
+    pages_prove = True
+    ids_at_once = PAGE_LIMIT
 
     def __init__(self, newest: int, *, unreadable: frozenset[int] = frozenset()) -> None:
         self.newest = newest

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 
 import pytest
 from rich.console import Console
 
-from telegram_assistant.terminal import Steps
+from telegram_assistant.terminal import Steps, first_of
 
 pytestmark = pytest.mark.unit
 
@@ -38,3 +39,23 @@ def test_a_long_line_is_not_broken() -> None:
     out = io.StringIO()
     Steps(Console(file=out, width=40)).say("ready: http://127.0.0.1:8011/ " + "x" * 100)
     assert len(out.getvalue().splitlines()) == 1
+
+
+async def test_work_ends_with_the_one_who_waits_for_it() -> None:
+    """A sign-in on the page was left connected to Telegram when the process stopped in the midst of it."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)  # as a connection takes a moment to close
+            ended.set()
+
+    waiting = asyncio.ensure_future(first_of(work(), asyncio.Event()))
+    await begun.wait()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    assert ended.is_set()

@@ -119,7 +119,7 @@ async def test_failing_is_said_after_three_failures_in_a_row(supervisor: Supervi
 def test_the_delay_grows_up_to_a_limit_and_is_spread() -> None:
     supervisor = Supervisor()
     for failures, middle in ((1, 0.2), (2, 0.4), (3, 0.8), (8, 25.6), (9, 30.0), (5000, 30.0)):
-        delays = {supervisor._delay(failures) for _ in range(50)}
+        delays = {supervisor.delay(failures) for _ in range(50)}
         assert all(middle * 0.8 <= delay <= middle * 1.2 for delay in delays)
         assert len(delays) > 1
 

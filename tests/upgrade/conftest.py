@@ -63,6 +63,7 @@ async def house(
         "INGEST_LEASE_SEC": "4",
         "WORKER_LEASE_SEC": "2",
         "INGEST_HEALTH_PORT": "0",
+        "PREVIEW_HOSTS": "",  # a test never reaches the real Telegram
         "WORKER_HEALTH_PORT": "0",
         "API_PORT": "0",
         "COLUMNS": "300",

@@ -50,11 +50,6 @@ class Version:
         """The newest that it knows."""
         return max(path.name for path in (self.source / MIGRATIONS).glob("[0-9]*.py"))[:4]
 
-    @property
-    def roles(self) -> list[str]:
-        has_api = (self.source / "telegram_assistant" / "api").is_dir()
-        return ["ingest", "worker", "api"] if has_api else ["ingest", "worker"]
-
 
 THIS = Version("this", SOURCE)
 
@@ -81,7 +76,7 @@ def former(name: str, folder: Path) -> Version:
 
 def following(folder: Path) -> Version:
     """The next version: this one with one migration more."""
-    shutil.copytree(SOURCE, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE, folder / "src")
     before = THIS.schema
     revision = f"{int(before) + 1:04}"
     code = NEXT.format(revision=revision, before=before)

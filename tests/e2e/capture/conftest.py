@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import sys
@@ -24,7 +23,6 @@ from redis.asyncio import Redis
 from rich.console import Console
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
-from telethon import TelegramClient
 
 from telegram_assistant.bus.streams import FIELD, decode
 from telegram_assistant.config import Settings
@@ -32,7 +30,6 @@ from telegram_assistant.domain.access import SYSTEM_TENANT, SYSTEM_USER
 from telegram_assistant.domain.channel import parse_ref
 from telegram_assistant.domain.events import EVENTS, Event
 from telegram_assistant.domain.ledger import LedgerState
-from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import SCHEDULER_LAST_TICK, stream
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.postgres.channels import Channel as ChannelRow
@@ -45,13 +42,14 @@ from telegram_assistant.wiring.runtime import Runtime, start_runtime
 from telegram_simulator.model import Channel, File, Ids, Kind, Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
+from tests.telethon_memory import forgotten_after
 
 READER, OTHER, THIRD = 1001, 1002, 1003
 HOSTS = ("127.0.0.2", "127.0.0.3")  # a process that comes by another one has another address to Telegram
 TGA = [sys.executable, "-m", "telegram_assistant"]
 
 
-async def until(true: Callable[[], Any], what: str, seconds: float = 300.0) -> Any:
+async def until(true: Callable[[], Any], what: str, seconds: float = 600.0) -> Any:
     """Wait until something is true, and give it; fail with `what` when it takes too long."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
@@ -316,11 +314,6 @@ class Capture:
         while self.stacks:
             await self.stacks.pop().aclose()
 
-    @staticmethod
-    def sample(name: str, **labels: str) -> float:
-        """A metric of this process; tests compare it with what it was before."""
-        return REGISTRY.get_sample_value(name, labels) or 0.0
-
 
 @pytest.fixture(autouse=True)
 def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
@@ -328,11 +321,8 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     monkeypatch.chdir(tmp_path)
     for name in Settings.model_fields:
         monkeypatch.delenv(name.upper(), raising=False)
-    level = logging.getLogger("telethon").level
-    logging.getLogger("telethon").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("telethon").setLevel(level)
-    TelegramClient._config = None
+    with forgotten_after():
+        yield
 
 
 @pytest.fixture
@@ -375,6 +365,7 @@ def environment(town: Town, database_url: str, redis_url: str, folder: Path) -> 
         "TELEGRAM_PACING_ENABLED": "false",
         "PARSER_SCHEDULER_INTERVAL_SEC": "1",
         "INGEST_HEALTH_PORT": "0",
+        "PREVIEW_HOSTS": "",  # a test never reaches the real Telegram
         "INGEST_LEASE_SEC": "4",
         "TGA_SECRET_KEY": "of this test",
     }

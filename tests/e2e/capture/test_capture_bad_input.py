@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pytest
 
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts
 from telegram_assistant.stores.sealed import Sealer
-from telegram_simulator.envelope import Raw
 from telegram_simulator.faults import Fault
-from telegram_simulator.model import Channel
 from telegram_simulator.oddities import post_oddities
-from telegram_simulator.render import Rendered
-from telegram_simulator.server import Simulator
 
 pytestmark = pytest.mark.e2e
 
@@ -27,13 +22,6 @@ Program = Any
 READER, OTHER = 1001, 1002
 
 
-def spoil(sim: Simulator, channel: Channel, message_id: int) -> None:
-    """Let a message be of a type that no client knows."""
-    raw = Raw(struct.pack("<I", 0xDEADBEEF) + bytes(64))
-    bad = Rendered(raw, channel.messages[message_id].changes, frozenset(), frozenset())
-    sim._backend.render._messages.setdefault(channel.id, {})[message_id] = bad
-
-
 async def listed(machine: Machine, name: str) -> Any:
     rows = (await machine.json("channels", "list"))["channels"]
     return next(row for row in rows if name in {row["username"], row["title"]})
@@ -42,7 +30,7 @@ async def listed(machine: Machine, name: str) -> Any:
 async def test_a_message_of_an_unknown_type_is_one_unknown_id(town: Town, store: Store, machine: Machine) -> None:
     news, good = town.open("daily_news", 150), town.open("good_channel", 150)
     numbers = list(news.messages)
-    spoil(town.sim, news, numbers[59])
+    news.messages[numbers[59]].unknown = True
     await store.watch(news, good)
     program = await machine.start()
     await store.captured(good)

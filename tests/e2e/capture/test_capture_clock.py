@@ -9,6 +9,7 @@ import pytest
 
 from telegram_assistant.ingest import heartbeat
 from telegram_assistant.names import SCHEDULER_LAST_TICK, SCHEDULER_LOCK
+from tests.metrics import sample
 
 pytestmark = pytest.mark.e2e
 
@@ -66,7 +67,7 @@ async def test_n2_a_clock_a_day_ahead_for_a_moment_costs_no_day(
     ((promised, leased),) = await store.rows("SELECT promised_at, leased_until FROM channels")
     assert promised < tomorrow
     assert leased is None or leased < tomorrow
-    assert capture.sample("scheduler_last_tick_ts_seconds") < tomorrow.timestamp(), "SchedulerStale can fire"
+    assert sample("scheduler_last_tick_ts_seconds") < tomorrow.timestamp(), "SchedulerStale can fire"
 
 
 async def test_n2_a_last_tick_in_the_future_is_not_ok_and_does_not_stop_the_scheduler(

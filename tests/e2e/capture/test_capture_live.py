@@ -10,6 +10,7 @@ from sqlalchemy import text
 from telegram_assistant.ingest.live import LANES
 from telegram_assistant.names import POSTS_DELETED, POSTS_PARSED
 from telegram_simulator.faults import Fault
+from tests.metrics import sample
 
 pytestmark = pytest.mark.e2e
 
@@ -27,14 +28,14 @@ async def test_posts_edits_and_deletions_arrive_without_a_tick(town: Town, store
     await capture.start(**HOURLY)
     await store.captured(news)
     before = await store.row(news)
-    count = capture.sample("posts_parsed_total", mode="incremental")
+    count = sample("posts_parsed_total", mode="incremental")
     post = town.say(news, "Just now")
     await store.captured_text(news, post.id, "Just now")
     town.world.edit(news, 3, "Edited hours later")
     await store.captured_text(news, 3, "Edited hours later")
     town.world.delete(news, [4])
     await store.captured_text(news, 4, None)
-    await store.until(lambda: capture.sample("posts_parsed_total", mode="incremental") - count == 1, "it is counted")
+    await store.until(lambda: sample("posts_parsed_total", mode="incremental") - count == 1, "it is counted")
 
     async def moved() -> bool:
         return bool((await store.row(news)).last_parsed_at > before.last_parsed_at)

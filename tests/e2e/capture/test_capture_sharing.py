@@ -45,7 +45,7 @@ async def test_n11_three_accounts_and_two_processes_and_telegram_never_sees_a_ke
     await one.kill()
     for channel in (*joined, *public):
         town.say(channel, "said after the end of one")
-    await store.until(lambda: holds(two, 3), "within a lease the accounts of the dead are the other's", 30)
+    await store.until(lambda: holds(two, 3), "within a lease the accounts of the dead are the other's")
     await store.captured(*joined, *public)
     three = await machine.start(hostname="three", telegram_server=town.sim.address_at("127.0.0.3"))
     await store.until(lambda: holds(three, 1), "who comes gets a share")

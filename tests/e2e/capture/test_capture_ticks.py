@@ -11,6 +11,7 @@ import pytest
 from telegram_assistant.names import ALBUMS_PARSED, POSTS_DELETED, POSTS_PARSED, low_watermark, parse_hwm
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel, Ids
+from tests.metrics import sample
 
 pytestmark = pytest.mark.e2e
 
@@ -21,8 +22,8 @@ Capture = Any
 Machine = Any
 
 
-def parsed(capture: Capture, mode: str) -> float:
-    return float(capture.sample("posts_parsed_total", mode=mode))
+def parsed(mode: str) -> float:
+    return sample("posts_parsed_total", mode=mode)
 
 
 # As if nothing had run since then.
@@ -32,19 +33,19 @@ STALE = "UPDATE channels SET last_parsed_at = :ago, last_post_at = :ago, last_su
 @pytest.mark.parametrize("ids", [Ids.SPARSE])
 async def test_first_tick_is_historical_then_incremental(town: Town, store: Store, capture: Capture) -> None:
     news = town.open("daily_news", 130)
-    before = {mode: parsed(capture, mode) for mode in ("historical", "incremental")}
+    before = {mode: parsed(mode) for mode in ("historical", "incremental")}
     await store.watch(news)
     await capture.start()
     await store.captured(news)  # the first visit
     row = await store.until(lambda: store.row(news), "its row")
     assert row.last_parsed_at is not None
-    assert parsed(capture, "historical") - before["historical"] == 130
-    assert parsed(capture, "incremental") == before["incremental"]
+    assert parsed("historical") - before["historical"] == 130
+    assert parsed("incremental") == before["incremental"]
 
     town.say(news, "And now this")
     await store.captured(news)  # the new post
-    await store.until(lambda: parsed(capture, "incremental") - before["incremental"] == 1, "it is counted")
-    assert parsed(capture, "historical") - before["historical"] == 130
+    await store.until(lambda: parsed("incremental") - before["incremental"] == 1, "it is counted")
+    assert parsed("historical") - before["historical"] == 130
 
     async def moved() -> bool:
         return bool((await store.row(news)).last_parsed_at > row.last_parsed_at)
@@ -62,8 +63,8 @@ async def test_second_tick_with_no_new_posts_changes_nothing(town: Town, store: 
     await store.captured(news)  # the first visit
     await store.ticks(2)  # the visit after the first one reads the recent window once more
     row = await store.row(news)
-    counts = [parsed(capture, mode) for mode in ("historical", "incremental")]
-    runs = capture.sample("parser_runs_total", mode="incremental", status="empty")
+    counts = [parsed(mode) for mode in ("historical", "incremental")]
+    runs = sample("parser_runs_total", mode="incremental", status="empty")
 
     async def state() -> list[Any]:
         events = [len(await store.events(event)) for event in (POSTS_PARSED, ALBUMS_PARSED, POSTS_DELETED)]
@@ -73,10 +74,10 @@ async def test_second_tick_with_no_new_posts_changes_nothing(town: Town, store: 
     before = await state()
     assert before[0] == [33, 1, 0]
     await store.ticks(3)
-    assert capture.sample("parser_runs_total", mode="incremental", status="empty") >= runs + 2, "it was visited"
+    assert sample("parser_runs_total", mode="incremental", status="empty") >= runs + 2, "it was visited"
     assert await state() == before
     assert (await store.row(news)).last_parsed_at == row.last_parsed_at
-    assert [parsed(capture, mode) for mode in ("historical", "incremental")] == counts
+    assert [parsed(mode) for mode in ("historical", "incremental")] == counts
 
 
 async def test_recovery_from_the_high_water_mark_after_a_crash(town: Town, store: Store, machine: Machine) -> None:
@@ -141,12 +142,12 @@ async def test_lpa_safeguard_forces_historical_and_loses_nothing(town: Town, sto
     await store.change("UPDATE posts SET posted_at = posted_at - interval '72 hours'")
     for index in range(250):
         town.say(news, at=ago + timedelta(minutes=17 * index))
-    forced = capture.sample("parser_mode_forced_total", reason="stale_lpa")
-    before = parsed(capture, "historical")
+    forced = sample("parser_mode_forced_total", reason="stale_lpa")
+    before = parsed("historical")
     await capture.start()
     await store.captured(news)  # everything of the gap
-    assert capture.sample("parser_mode_forced_total", reason="stale_lpa") > forced
-    await store.until(lambda: parsed(capture, "historical") - before == 250, "all are counted")
+    assert sample("parser_mode_forced_total", reason="stale_lpa") > forced
+    await store.until(lambda: parsed("historical") - before == 250, "all are counted")
 
     async def fresh() -> bool:
         return bool((await store.row(news)).last_parsed_at > ago)

@@ -8,6 +8,7 @@ import pytest
 
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_simulator.model import Message
+from tests.metrics import sample
 
 pytestmark = pytest.mark.e2e
 
@@ -42,9 +43,9 @@ async def test_n26_an_unreadable_message_is_looked_for_once(town: Town, store: S
     await store.until(lambda: all_but(store, news, 58), "all but that one", 120)
     assert [tuple(row) for row in await store.rows("SELECT message_id, tries FROM unreadable_messages")] == [(58, 1)]
     await store.ticks(2)  # a visit or a backfill that was under way is over
-    before, visits = requests(town), capture.sample("parser_runs_total", mode="incremental", status="empty")
+    before, visits = requests(town), sample("parser_runs_total", mode="incremental", status="empty")
     await store.ticks(6)
-    visits = capture.sample("parser_runs_total", mode="incremental", status="empty") - visits
+    visits = sample("parser_runs_total", mode="incremental", status="empty") - visits
     assert requests(town) - before <= 4 * (visits + 1)
     assert (await store.row(news)).failures == 0
     assert await Channels(store.database).with_holes(10) == []  # no backfill keeps others waiting for it

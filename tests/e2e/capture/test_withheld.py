@@ -15,6 +15,7 @@ from telegram_assistant.stores.postgres.channels import Channels
 from telegram_simulator.clock import Clock
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel, Ids, Message
+from tests.metrics import sample
 
 pytestmark = pytest.mark.e2e
 
@@ -52,8 +53,8 @@ async def test_posts_that_show_late_are_found_whatever_their_age(
 ) -> None:
     news = town.open("daily_news", 30)  # not joined: nobody is told of anything
     await store.watch(news)
-    found = capture.sample("ledger_late_posts_total")
-    missing = capture.sample("audit_disagreements_total", kind="missing")
+    found = sample("ledger_late_posts_total")
+    missing = sample("audit_disagreements_total", kind="missing")
     # An audit every second: what is older than a week is for the audits to find.
     await capture.start(clock=clock, audit_interval_hours=1 / 3600, **SETTINGS)
     await store.captured(news)
@@ -69,9 +70,9 @@ async def test_posts_that_show_late_are_found_whatever_their_age(
     for number, wait in enumerate(lateness, 1):
         clock.advance_to(began + wait + HOUR)
         await caught_up(town, store, news)
-        assert capture.sample("ledger_late_posts_total") - found == number
+        assert sample("ledger_late_posts_total") - found == number
     assert len(await store.texts(news)) == 40
-    assert capture.sample("audit_disagreements_total", kind="missing") > missing
+    assert sample("audit_disagreements_total", kind="missing") > missing
     assert (await store.ledger(news)).empty == 0
 
 
@@ -112,8 +113,8 @@ async def test_a_silent_channel_is_looked_at_and_has_no_hole(
     news = town.open("daily_news", 60, over=10 * HOUR)  # every ten minutes
     slow = town.open("slow_news", 5, over=10 * HOUR)
     await store.watch(news, slow)
-    before = {outcome: capture.sample("silence_looks_total", outcome=outcome) for outcome in ("silent", "hole")}
-    late = capture.sample("ledger_late_posts_total")
+    before = {outcome: sample("silence_looks_total", outcome=outcome) for outcome in ("silent", "hole")}
+    late = sample("ledger_late_posts_total")
     await capture.start(clock=clock, **SETTINGS)
     await store.captured(news, slow)
     began = clock()
@@ -124,12 +125,12 @@ async def test_a_silent_channel_is_looked_at_and_has_no_hole(
             assert (await store.ledger(channel)).unknown == 0
 
     def looked() -> bool:
-        return bool(capture.sample("silence_looks_total", outcome="silent") - before["silent"] >= 2)
+        return bool(sample("silence_looks_total", outcome="silent") - before["silent"] >= 2)
 
     clock.advance_to(began + timedelta(hours=25))
     await store.until(looked, "both were looked at")
-    assert capture.sample("silence_looks_total", outcome="hole") == before["hole"]
-    assert capture.sample("ledger_late_posts_total") == late
+    assert sample("silence_looks_total", outcome="hole") == before["hole"]
+    assert sample("ledger_late_posts_total") == late
     assert (await store.texts(news)).keys() == news.messages.keys()
 
 
@@ -139,7 +140,7 @@ async def test_posts_withheld_during_a_silence_are_a_hole_that_is_filled(
     """Several visits find nothing, though there were posts: the look at the silence finds them, and says so."""
     news = town.open("daily_news", 60, over=10 * HOUR)
     await store.watch(news)
-    holes = capture.sample("silence_looks_total", outcome="hole")
+    holes = sample("silence_looks_total", outcome="hole")
     await capture.start(clock=clock, **SETTINGS)
     await store.captured(news)
     began, shown = clock(), set(news.messages)
@@ -164,7 +165,7 @@ async def test_posts_withheld_during_a_silence_are_a_hole_that_is_filled(
     await store.until(over, "the visit is over: a later clock would end its lease")
 
     def called() -> bool:
-        return bool(capture.sample("silence_looks_total", outcome="hole") == holes + 1)
+        return bool(sample("silence_looks_total", outcome="hole") == holes + 1)
 
     clock.advance_to(began + 3 * HOUR + 5 * MINUTE)
     await store.until(called, "it is called a hole")

@@ -43,7 +43,7 @@ KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 HOST = "127.0.0.1"
 
 
-async def until(true: Callable[[], Awaitable[Any]], what: str, seconds: float = 300.0) -> Any:
+async def until(true: Callable[[], Awaitable[Any]], what: str, seconds: float = 600.0) -> Any:
     """Wait until something is true, and give it; fail with `what` when it takes too long."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (found := await true()):
@@ -234,6 +234,7 @@ async def house(folder: Path, database: AsyncEngine, redis: Redis) -> AsyncItera
         "TELEGRAM_PACING_ENABLED": "false",
         "PARSER_SCHEDULER_INTERVAL_SEC": "1",
         "INGEST_HEALTH_PORT": "0",
+        "PREVIEW_HOSTS": "",  # a test never reaches the real Telegram
         "WORKER_HEALTH_PORT": "0",
         "API_PORT": "0",
         "INGEST_LEASE_SEC": "4",

@@ -59,7 +59,7 @@ async def test_what_is_wrong_is_not_told(house: House, login: str, password: str
     assert str(told.value) == WRONG
 
 
-async def test_an_unknown_name_costs_the_same_work(house: House) -> None:
+async def test_an_unknown_name_costs_the_same_work(house: House, redis: Redis) -> None:
     """One check of a password and one line in the log, whether there is such a user or not."""
     asked: list[str | None] = []
 
@@ -69,10 +69,11 @@ async def test_an_unknown_name_costs_the_same_work(house: House) -> None:
             return await super().verify(password, known)
 
     await house.somebody("ann")
-    house.access._passwords = Watched(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    passwords = Watched(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    access = Access(house.database, redis, house.clock, passwords=passwords)
     for login in ("ann", "nobody"):
         with pytest.raises(Reject):
-            await house.access.sign_in(login, "wrong password", address=HERE)
+            await access.sign_in(login, "wrong password", address=HERE)
     assert [known is None for known in asked] == [False, True]
     failed = await house.rows("SELECT tenant_id::text FROM audit_log WHERE action = 'sign_in_failed' ORDER BY id")
     assert failed == [(str(house.operator.tenant_id),), (SYSTEM_TENANT,)]

@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from telegram_assistant.access.people import system_caller
+from telegram_assistant.alerting import delivering
 from telegram_assistant.alerting.delivering import Alerting
 from telegram_assistant.config import Settings
 from telegram_assistant.domain.alerting import AlertChannel, Delivery, Notice, Topic, Way
@@ -55,7 +56,6 @@ class Office:
 
     async def round(self) -> None:
         """All of it, now."""
-        self.alerting._slow = -10_000.0
         await self.alerting.once()
 
     async def watch(self, post: UUID) -> None:
@@ -97,7 +97,10 @@ class Moving:
 
 
 @pytest.fixture
-async def office(archive: Archive, redis: Redis, world: Outside, services: Services) -> Office:
+async def office(
+    archive: Archive, redis: Redis, world: Outside, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> Office:
+    monkeypatch.setattr(delivering, "SLOW_EVERY", 0.0)
     settings = Settings(
         alert_loopback=f"127.0.0.1:{world.port}", pagerduty_url=f"{world.base}/v2/enqueue", hostname="test"
     )

@@ -75,6 +75,7 @@ async def belongings_of(town: Town, person: Person) -> Belongings:
         "sha256": file,
         "letter_id": await _letter(archive, person, post),
         "request_id": await _request(archive, person),
+        "difference_id": await _difference(archive),
         "search_id": await _search(archive, person),
         "key_id": await _key(archive, person),
         "user_id": await _user(archive, person),
@@ -124,6 +125,17 @@ async def _letter(archive: Archive, person: Person, post: UUID) -> Any:
         entry=f"{uuid4().int % 10**12}-0",
         post=str(post),
         reason=SECRET,
+    )
+
+
+async def _difference(archive: Archive) -> Any:
+    return await _made(
+        archive,
+        "INSERT INTO witness_differences (channel_id, message_id, kind, account_text, digest, first_at, last_at)"
+        " VALUES (:channel, 1, 'only_account', :words, :digest, now(), now()) RETURNING id",
+        channel=PRIVATE,
+        words=SECRET,
+        digest=uuid4().hex,
     )
 
 
@@ -238,14 +250,17 @@ Body = dict[str, Any] | Callable[[Belongings], Any]
 BODIES: dict[str, Body] = {
     "add_digest": {"name": "Morning"},
     "change_digest": {"name": "Evening"},
+    "preview_new_digest": {"name": "Now"},
     "choose_interest": {"topic": "космос"},
     "run_job": {"job": "digests"},
     "add_alert_place": {"kind": "pagerduty", "value": "0" * 32},
     "add_channel": {"reference": "@somebody_new"},
+    "add_channels": {"text": "@somebody_new\nt.me/another_one"},
     "ask_question": {"question": f"Что такое {SECRET}?"},
     "backfill_channel": {"since": "2026-01-01T00:00:00Z"},
     "change_alert_place": {"enabled": False},
     "change_channel": {"priority": 1},
+    "change_channels": {"ids": [999], "action": "priority", "priority": 1},
     "change_saved_search": {"muted": True},
     "change_user": {"disabled": True},
     "create_key": {"name": "of a test"},
@@ -257,6 +272,8 @@ BODIES: dict[str, Body] = {
     "set_webhook": {"url": "https://example.org/hook"},
 }
 QUERIES: dict[str, dict[str, Any]] = {
+    "export_channels": {"format": "csv"},
+    "list_followed": {"link": "no link"},  # without one it would wait for capture
     "preview_channel": {"reference": "@secret_of_b"},
     "search_posts": {"q": SECRET},
 }

@@ -37,6 +37,7 @@ async def test_an_answer_names_its_posts(town: Town, client_of: ClientOf) -> Non
         "answered": False,
         "sentences": [],
         "sources": [],
+        "quotes": [],
         "looked_at": 0,
         "notes": [],
         "without_meaning": "",

@@ -30,7 +30,8 @@ Town = Any  # of conftest.py, which cannot be imported
 
 OPEN = {"get_health"}  # says only whether it is well
 BY_SIGNATURE = {"get_media", "get_thumbnail"}  # a signed address instead of a credential; see test_media.py
-NOT_HERE = {"make_bot_code", "try_webhook"}  # there is no bot and no receiver; see their own tests
+# There is no bot, no receiver and no capture; see their own tests.
+NOT_HERE = {"list_followed", "make_bot_code", "try_webhook"}
 # They speak of everybody: see test_stages.py and test_digests.py.
 OF_THE_SYSTEM = {"get_health_details", "list_job_runs", "list_jobs", "run_job"}
 STREAMS = {"follow_events"}  # goes on for ever; see test_events.py

@@ -47,6 +47,40 @@ async def test_a_post_comes_with_all_that_hangs_on_it(town: Town, client_of: Cli
     assert {one["kind"] for one in answer["entities"]} == {"bold", "mention", "hashtag", "text_url", "italic"}
 
 
+async def test_posts_of_a_forum_by_topic(town: Town, client_of: ClientOf) -> None:
+    await town.archive.run("UPDATE channels SET is_group = true WHERE id = :id", id=NEWS)
+    await town.archive.run(
+        "INSERT INTO forum_topics (channel_id, id, title, closed) VALUES (:id, 1, 'General', false),"
+        " (:id, 2, 'Help', true), (300, 2, 'Secret', false)",
+        id=NEWS,
+    )
+    for number in range(1, 5):
+        await town.archive.post(number, f"Post {number}")
+    await town.archive.run(
+        'UPDATE posts SET details = \'{"reply_to": {"message_id": 2, "thread_id": 2}}\' WHERE message_id = 4'
+    )
+    client = client_of(town.member)
+    topics = (await client.get(f"/api/v1/channels/{NEWS}/topics")).json()["items"]
+    assert [(one["channel_id"], one["id"], one["title"], one["closed"]) for one in topics] == [
+        (NEWS, 1, "General", False),
+        (NEWS, 2, "Help", True),
+    ]
+    listed = (await client.get(POSTS, params={"channel": NEWS, "thread": 2})).json()["items"]
+    assert [one["text"] for one in listed] == ["Post 4", "Post 2"]
+    listed = (await client.get(POSTS, params={"channel": NEWS, "thread": 1})).json()["items"]
+    assert [one["text"] for one in listed] == ["Post 3", "Post 1"]
+    assert (await client.get(f"{POSTS}/{post_id(NEWS, 4)}")).json()["thread"]["title"] == "Help"
+    assert (await client.get(POSTS, params={"thread": 2})).status_code == 422
+    assert (await client.get("/api/v1/channels/300/topics")).status_code == 404
+    page = client_of(town.member, page=True)
+    assert f'<a href="/channels/{NEWS}/topics/2">Help</a>' in (await page.get(f"/channels/{NEWS}")).text
+    shown = (await page.get(f"/channels/{NEWS}/topics/2")).text
+    assert "Post 4" in shown
+    assert "Post 3" not in shown
+    assert (await page.get(f"/channels/{NEWS}/topics/3")).status_code == 404
+    assert "Topic of the forum: Help" in (await page.get(f"/posts/{post_id(NEWS, 4)}")).text
+
+
 async def test_what_it_said_before_and_how_it_grew(town: Town, client_of: ClientOf, newsroom: Newsroom) -> None:
     story = await newsroom.story()
     client = client_of(town.member)

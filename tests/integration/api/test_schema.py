@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 Town = Any  # of conftest.py, which cannot be imported
 
 EXAMPLES = int(os.environ.get("TGA_SCHEMA_EXAMPLES", "8"))  # for each operation, of each kind
-STREAMS = {"follow_events"}  # goes on for ever
+SKIPPED = {"follow_events", "list_followed"}  # goes on for ever; waits for capture, which does not run here
 SECONDS = 300.0
 
 
@@ -55,7 +55,7 @@ def attack(document: dict[str, Any], address: str, key: str) -> int:
     for found in schema.get_all_operations():
         assert isinstance(found, Ok), found
         operation = found.ok()
-        if operation.definition.raw["operationId"] in STREAMS:
+        if operation.definition.raw["operationId"] in SKIPPED:
             continue
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
 

@@ -40,6 +40,11 @@ async def test_what_is_found_has_all_that_a_page_needs(town: Town, client_of: Cl
     assert answer["facets"]["channels"] == [{"value": "@daily_news", "posts": 2, "title": "Daily_News"}]
     assert answer["facets"]["tags"] == [{"value": "нефть", "posts": 1, "title": ""}]
     assert (answer["found"], answer["next"], answer["notes"]) == (2, None, [])
+    assert (answer["near"], answer["at_least"], answer["offers"]) == (0, False, [])
+    empty = (await client_of(town.member).get(SEARCH, params={"q": "нефть lang:en has:photo"})).json()
+    assert empty["offers"] == [{"query": "нефть has:photo", "found": 1, "without": "lang:en"}]
+    foreign = (await client_of(town.member).get(SEARCH, params={"q": "принадлежит lang:en"})).json()
+    assert foreign["offers"] == [], "what others have is not offered"
 
 
 @pytest.mark.usefixtures("posts")

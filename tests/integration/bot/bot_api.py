@@ -99,7 +99,8 @@ class BotApi:
         self.confirmed: list[int] = []
         self.delivered: list[tuple[int, int]] = []  # to the webhook: update, status of the answer
         self.reachable = True
-        self._updates: deque[dict[str, Any]] = deque()
+        self.updates: deque[dict[str, Any]] = deque()  # that nobody has confirmed
+        self.slow: dict[int, asyncio.Event] = {}  # chats to which a message takes until this is set
         self._ids, self._message_ids = count(1000), count(1)
         self._queries: set[str] = set()
         self._news = asyncio.Condition()
@@ -113,7 +114,7 @@ class BotApi:
     @property
     def waiting(self) -> int:
         """Updates that nobody has confirmed."""
-        return len(self._updates)
+        return len(self.updates)
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[BotApi]:
@@ -138,7 +139,7 @@ class BotApi:
         number = next(self._ids)
         found = {"update_id": number, **content}
         async with self._news:
-            self._updates.append(found)
+            self.updates.append(found)
             self._news.notify_all()
         if self.webhook.get("url"):
             await self.bring()
@@ -148,11 +149,11 @@ class BotApi:
         """What waits, to the webhook."""
         assert self._client is not None
         headers = {"X-Telegram-Bot-Api-Secret-Token": self.webhook.get("secret_token", "")}
-        for update in list(self._updates):
+        for update in list(self.updates):
             async with self._client.post(self.webhook["url"], json=update, headers=headers) as answer:
                 self.delivered.append((update["update_id"], answer.status))
                 if answer.status == 200:
-                    self._updates.remove(update)
+                    self.updates.remove(update)
 
     def query_id(self) -> str:
         made = f"q{next(self._ids)}"
@@ -204,20 +205,20 @@ class BotApi:
         if self.webhook.get("url"):
             raise Refusal(409, "Conflict: can't use getUpdates method while webhook is active")
         offset = int(given.get("offset", 0))
-        while offset and self._updates and self._updates[0]["update_id"] < offset:
-            self.confirmed.append(self._updates.popleft()["update_id"])
+        while offset and self.updates and self.updates[0]["update_id"] < offset:
+            self.confirmed.append(self.updates.popleft()["update_id"])
         self._polling += 1
         mine = self._polling
         async with self._news:
             self._news.notify_all()  # the newer one ends the older one
             try:
                 async with asyncio.timeout(float(given.get("timeout", 0))):
-                    await self._news.wait_for(lambda: self._updates or self._polling != mine)
+                    await self._news.wait_for(lambda: self.updates or self._polling != mine)
             except TimeoutError:
                 pass
         if self._polling != mine:
             raise Refusal(409, "Conflict: terminated by other getUpdates request; make sure that only one runs")
-        return list(self._updates)[: int(given.get("limit", 100))]
+        return list(self.updates)[: int(given.get("limit", 100))]
 
     async def _set_webhook(self, given: dict[str, Any]) -> object:
         self.webhook = given
@@ -241,6 +242,8 @@ class BotApi:
 
     async def _send_message(self, given: dict[str, Any]) -> object:
         chat_id = int(given["chat_id"])
+        if chat_id in self.slow:
+            await self.slow[chat_id].wait()
         self._reach(chat_id)
         message = self._said(given, Message(chat_id, self.message_id(), "", "", [], []))
         self.messages[message.message_id] = message

@@ -11,6 +11,7 @@ import pytest
 
 from telegram_assistant.bot.alerts import Delivery, Outcome
 from telegram_assistant.bot.messenger import Messenger, open_bot
+from telegram_assistant.domain.proxies import parse_proxy
 from telegram_assistant.domain.results import Shown
 from telegram_assistant.errors import Fatal, Retry
 from telegram_assistant.services.bot_state import Memory
@@ -21,6 +22,7 @@ from telegram_assistant.stores.postgres.visible_posts import VisiblePosts
 from telegram_assistant.wiring.bot import open_delivery
 from tests.integration.bot.bot_api import LONGEST, TOKEN, BotApi, Person
 from tests.integration.bot.markup import units
+from tests.proxies import Socks5Proxy
 
 pytestmark = pytest.mark.integration
 
@@ -216,3 +218,20 @@ async def test_any_role_can_send(services: Services, town: Town, ann: Person) ->
     await opened.close()
     without = services.settings.model_copy(update={"telegram_bot_token": None})
     assert open_delivery(Services(**{**vars(services), "settings": without})) is None
+
+
+async def test_telegram_is_asked_through_the_proxy_and_a_server_of_ours_is_not(api: BotApi, clock: Clock) -> None:
+    async with Socks5Proxy(login=("ann", "s3cret"), leads={("api.telegram.org", 443): ("127.0.0.1", 1)}) as proxy:
+        through = parse_proxy(proxy.url)
+        telegrams, ours = open_bot(TOKEN, None, proxy=through), open_bot(TOKEN, api.url, proxy=through)
+        try:
+            with pytest.raises(Retry) as caught:
+                await Messenger(telegrams, sleep=clock.sleep).send(1, "hello")
+            assert set(proxy.asked) == {("api.telegram.org", 443)}
+            assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+            asked = len(proxy.asked)
+            await ours.get_me()
+            assert len(proxy.asked) == asked
+        finally:
+            await telegrams.session.close()
+            await ours.session.close()

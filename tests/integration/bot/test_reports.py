@@ -172,7 +172,7 @@ async def test_a_digest_goes_in_as_many_messages_as_it_takes(
 ) -> None:
     for number in range(1, 31):
         word = f"tanker{number}"
-        long = f"{word} left harbour{number} with {word} and told {number} "
+        long = f"{word} harbour{number} with {word} sailed{number} on {number} "
         await town.archive.post(number, f"{(long * 4).strip()} captain{number} of {word}. " * 2)
     await press.ask(town.admin, most=30)
     await press.day()

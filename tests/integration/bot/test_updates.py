@@ -79,7 +79,7 @@ async def test_what_a_dead_process_had_begun_is_done_by_the_next(
     inbox = Inbox(redis, BOT)
     await ann.says("/menu")
     await ann.says("/help")
-    for update in list(api._updates):
+    for update in list(api.updates):
         assert await inbox.put(update)
     begun = await inbox.take(wait=1)  # and here the process died, with one in work and none confirmed
     assert begun is not None
@@ -236,7 +236,7 @@ async def test_a_webhook_that_is_brought_twice_is_answered_once(
         await ann.says("/menu")
         await api.heard(ann.id, 1)
         update = {"update_id": api.delivered[0][0], "message": {}}
-        api._updates.append(update)  # Telegram did not hear our 200
+        api.updates.append(update)  # Telegram did not hear our 200
         await api.bring()
         assert api.delivered[-1] == (update["update_id"], 200)
         await ann.asks("/help")
@@ -301,17 +301,9 @@ async def test_webhooks_need_an_address(services: Services, tmp_path: Path) -> N
 @pytest.mark.usefixtures("bot")
 async def test_one_who_waits_does_not_hold_up_others(api: BotApi, ann: Person, bob: Person) -> None:
     """A chat in which Telegram lets us wait is no reason for another to wait."""
-    release = asyncio.Event()
-    send = api._send_message
-
-    async def slow(given: dict[str, Any]) -> object:
-        if int(given["chat_id"]) == ann.id:
-            await release.wait()
-        return await send(given)
-
-    api._send_message = slow  # type: ignore[method-assign]  # the server of the test is slow for one chat
+    api.slow[ann.id] = asyncio.Event()
     await ann.says("/menu")
     assert (await bob.asks("/menu")).text
     assert texts(api, ann) == []
-    release.set()
+    api.slow[ann.id].set()
     assert (await ann.hears()).text

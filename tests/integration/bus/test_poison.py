@@ -207,7 +207,10 @@ async def test_with_one_at_a_time_events_of_several_streams_take_turns(redis: Re
 async def test_a_stop_is_heard_in_the_middle_of_a_sign_of_life(redis: Redis) -> None:
     """LESSONS 15: Python 3.11 forgets a stop that comes together with an answer of Redis, and a stage hung for ever."""
 
+    begun = asyncio.Event()
+
     async def handle(events: Sequence[Event]) -> list[Outcome]:
+        begun.set()
         await asyncio.Event().wait()
         return [Done() for _ in events]
 
@@ -219,7 +222,8 @@ async def test_a_stop_is_heard_in_the_middle_of_a_sign_of_life(redis: Redis) -> 
         consumer = Consumer(redis, stage, name=f"worker-{number}", times=times)
         supervisor = Supervisor()
         await supervisor.start(STAGE, consumer.run)
-        await until(partial(bool, consumer._flying[POSTS_DELETED]))
+        await begun.wait()
+        begun.clear()
         for _ in range(rng.randrange(60)):
             await asyncio.sleep(0)
         async with asyncio.timeout(300):

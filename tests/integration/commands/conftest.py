@@ -56,6 +56,7 @@ def environment(database_url: str, redis_url: str, folder: Path) -> dict[str, st
         "TGA_DATA_DIR": str(folder / "data"),
         "TELEGRAM_API_ID": "1",
         "TELEGRAM_API_HASH": "hash",
+        "PREVIEW_HOSTS": "",  # a test never reaches the real Telegram
     }
 
 

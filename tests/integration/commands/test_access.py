@@ -130,3 +130,11 @@ async def test_a_tenant_leaves(tga: Tga, access: Access, database: AsyncEngine, 
     async with database.connect() as connection:
         left = await connection.execute(text("SELECT count(*) FROM users WHERE login = 'anna'"))
         assert left.scalar_one() == 0
+
+
+async def test_the_first_link_is_printed_again_until_a_password_is_chosen(tga: Tga, database: AsyncEngine) -> None:
+    printed = await tga("link")
+    assert "/welcome?token=" in printed.out
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE users SET password_hash = 'x'"))
+    assert "tga users link NAME" in (await tga("link")).out

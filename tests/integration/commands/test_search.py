@@ -46,6 +46,9 @@ async def test_posts_are_found_and_shown(tga: Tga) -> None:
     assert "Спартак" not in printed.out
     assert "has:nothing is not known" in printed.words
     assert "nothing was found" in (await tga("search", "бегемот")).out
+    empty = await tga("search", "спартак", "is:edited")
+    assert "without is:edited, 1 found: tga search 'спартак'" in empty.words
+    assert "1 found" in (await tga("search", "спартак")).words
     assert "a quotation mark has no pair" in (await tga("search", '"погода в Москве')).words
 
 

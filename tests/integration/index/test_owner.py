@@ -62,6 +62,17 @@ async def test_the_graph_waits_for_another_process(folder: Path) -> None:
     await graph.close()
 
 
+async def test_asking_for_a_tenant_that_is_not_there_lets_go_of_nothing(folder: Path) -> None:
+    """A worker asks for the marks of all tenants, again and again."""
+    ours, other = EdgeVectors(folder), EdgeVectors(folder)
+    await ours.open(TENANT, MODEL)
+    assert await ours.mark(uuid4()) is None
+    with pytest.raises(Retry, match="Another process holds the vector index"):
+        await other.current(TENANT)
+    await ours.close()
+    await other.close()
+
+
 async def test_two_in_one_process_do_not_share_either(folder: Path) -> None:
     first, second = LadybugGraph(folder, memory_mb=128), LadybugGraph(folder, memory_mb=128)
     await first.counts(TENANT)

@@ -19,7 +19,6 @@ from telegram_assistant.domain.source import Peer, Source
 from telegram_assistant.ingest.backfill import Backfill, HoleFiller
 from telegram_assistant.ingest.pages import between_albums
 from telegram_assistant.ingest.saver import Saver
-from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import backfill_lock, ingest_alive, low_watermark
 from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
@@ -29,6 +28,7 @@ from telegram_simulator.model import Channel as SimChannel
 from telegram_simulator.model import Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
+from tests.metrics import sample
 
 pytestmark = pytest.mark.integration
 
@@ -109,8 +109,7 @@ async def desk(database: AsyncEngine, redis: Redis) -> AsyncIterator[Desk]:
 
 
 def jobs(status: str) -> float:
-    labels = {"channel_id": str(NEWS), "status": status}
-    return REGISTRY.get_sample_value("backfill_jobs_total", labels) or 0.0
+    return sample("backfill_jobs_total", channel_id=str(NEWS), status=status)
 
 
 async def test_spec_3_6_what_the_ledger_calls_unknown_is_read_and_counted(desk: Desk) -> None:

@@ -23,7 +23,6 @@ from telegram_assistant.ingest.audit import Auditor
 from telegram_assistant.ingest.parser import ChannelParser, Parsed
 from telegram_assistant.ingest.saver import Reading, Saver
 from telegram_assistant.ingest.statistics import Statistics
-from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.source.telegram_account import TelegramAccount
 from telegram_assistant.source.telegram_client import open_client
 from telegram_assistant.stores.postgres.audits import Audits
@@ -34,6 +33,7 @@ from telegram_simulator.model import Channel as SimChannel
 from telegram_simulator.model import Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
+from tests.metrics import sample
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +41,7 @@ NEWS = 1001
 
 
 def late_posts() -> float:
-    return REGISTRY.get_sample_value("ledger_late_posts_total") or 0.0
+    return sample("ledger_late_posts_total")
 
 
 class OneAccount:

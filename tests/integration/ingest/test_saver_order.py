@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from telegram_assistant.bus.streams import FIELD, Publisher, decode
+from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import EVENTS
 from telegram_assistant.domain.ledger import Coverage
 from telegram_assistant.domain.media_rules import MediaDecision
@@ -228,6 +230,31 @@ async def test_g3_a_kill_while_publishing_loses_no_event_and_a_second_one_has_th
     keys = [event.idempotency_key for event in await told(database, redis, saver, POSTS_PARSED)]
     assert len(set(keys)) == 2, "none is lost"
     assert len(keys) == (4 if after else 2), "who handles a key once handles each post once"
+
+
+class Slow(Publisher):
+    """Redis has the events, and its answer is on its way."""
+
+    def __init__(self, redis: Redis) -> None:
+        super().__init__(redis)
+        self.published = asyncio.Event()
+
+    async def publish_all(self, batches: Iterable[tuple[str, Sequence[Any]]]) -> None:
+        await super().publish_all(batches)
+        self.published.set()
+        await asyncio.sleep(0.2)
+
+
+async def test_g3_a_stop_while_publishing_tells_nothing_twice(
+    make_saver: Callable[..., Saver], database: AsyncEngine, redis: Redis
+) -> None:
+    saver, publisher, supervisor = make_saver(), Slow(redis), Supervisor()
+    await saver.save(page(post(1, "one"), post(2, "two"), last=2))
+    await supervisor.start("relay", Relay(database, publisher, saver.committed).run)
+    await publisher.published.wait()
+    await supervisor.stop()
+    keys = [event.idempotency_key for event in await told(database, redis, saver, POSTS_PARSED)]
+    assert len(keys) == len(set(keys)) == 2
 
 
 async def test_only_a_new_post_that_was_pushed_counts_as_parsed_outside_of_a_visit(

@@ -22,6 +22,7 @@ from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.stores.postgres import rhythms
 from telegram_assistant.stores.postgres.channels import Channels
 from telegram_assistant.stores.postgres.rhythms import Intervals
+from tests.metrics import sample
 
 pytestmark = pytest.mark.integration
 
@@ -327,10 +328,7 @@ async def test_spec_3_4_what_a_look_proves_decides_not_the_silence(
 
 
 def looks() -> dict[str, float]:
-    return {
-        outcome: REGISTRY.get_sample_value("silence_looks_total", {"outcome": outcome}) or 0.0
-        for outcome in ("silent", "news", "hole")
-    }
+    return {outcome: sample("silence_looks_total", outcome=outcome) for outcome in ("silent", "news", "hole")}
 
 
 async def test_spec_3_4_a_gap_is_logged_with_its_quiet_hours(database: AsyncEngine, redis: Redis) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -26,6 +25,7 @@ from telegram_simulator.model import (
 )
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
+from tests.telethon_memory import forgotten_after
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 READER, OTHER = 1001, 1002
@@ -168,9 +168,5 @@ def fill_news(world: World, news: Channel) -> Callable[[int], None]:
 
 @pytest.fixture(autouse=True)
 def _telethon() -> Iterator[None]:
-    """Telethon keeps one configuration for all clients, with the port of whichever server came first."""
-    level = logging.getLogger("telethon").level
-    logging.getLogger("telethon").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("telethon").setLevel(level)
-    TelegramClient._config = None
+    with forgotten_after():
+        yield

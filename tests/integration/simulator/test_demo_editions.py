@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from telegram_assistant.wiring.demo import Demo
-from telegram_simulator.generate import DEMO_EDITION, demo_world
+from telegram_simulator.generate import DEMO_EDITION, DEMO_MESSAGES, demo_world
 from telegram_simulator.world import World
 
 pytestmark = pytest.mark.integration
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.integration
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def world_of(home: Path) -> World:
-    return Demo(home, clock=lambda: NOW, pages_port=0)._world
+def world_of(home: Path, posts: int = DEMO_MESSAGES) -> World:
+    return Demo(home, clock=lambda: NOW, pages_port=0, posts=posts).world
 
 
 def told(world: World) -> dict[tuple[int, int], datetime]:
@@ -48,3 +48,9 @@ def test_a_start_that_was_killed_is_still_a_first_start(tmp_path: Path) -> None:
     (tmp_path / "born.json").unlink()
     assert told(world_of(tmp_path)) == told(demo_world(now=NOW))
     assert (tmp_path / "pages.json").read_text() == port
+
+
+def test_a_small_demo_is_small_and_another_setting_does_not_change_it(tmp_path: Path) -> None:
+    small = told(world_of(tmp_path, posts=5))
+    assert len(small) < len(told(demo_world(now=NOW))) / 4
+    assert told(world_of(tmp_path, posts=50)) == small

@@ -31,12 +31,6 @@ async def _signed_in(one: Any) -> None:
     await one.get_me()
 
 
-@pytest.fixture(autouse=True)
-def _telethon() -> Any:
-    yield
-    TelegramClient._config = None
-
-
 @pytest.fixture
 def world() -> World:
     world = World()

@@ -78,7 +78,10 @@ async def site() -> AsyncIterator[Site]:
     link_host = f"http://{HOST}:{port}"
     world = demo_world(now=NOW, link_host=link_host, archive=archive)
     Life(world, seed=1, rate=180, link_host=link_host, archive=archive).step(LATER)
-    async with Pages(world, archive, link_host=link_host, port=port), httpx.AsyncClient(trust_env=False) as client:
+    async with (
+        Pages(world, archive, link_host=link_host, port=port),
+        httpx.AsyncClient(trust_env=False, timeout=300) as client,
+    ):
         yield Site(world, link_host, client)
 
 
@@ -163,7 +166,7 @@ async def test_the_menu_leads_to_newest_stories(site: Site) -> None:
 
 async def test_it_stops_and_starts_on_the_same_port() -> None:
     pages = Pages(World(), Archive(), link_host="http://pages.test")
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=300) as client:
         async with pages:
             port = pages.port
             assert (await client.get(f"http://{HOST}:{port}/robots.txt")).status_code == 200
@@ -219,7 +222,7 @@ async def links_seen_by_a_reader(demo: Demo) -> dict[int, str]:
 async def test_a_restart_of_the_demo_serves_the_same_pages(tmp_path: Path) -> None:
     pages: list[dict[str, tuple[str, str]]] = []
     links: list[dict[int, str]] = []
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=300) as client:
         for clock in (lambda: NOW, lambda: LATER):
             async with running(tmp_path, clock) as demo:
                 links.append(await links_seen_by_a_reader(demo))

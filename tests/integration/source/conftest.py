@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from telethon import TelegramClient
 
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.domain.source import Peer
@@ -17,6 +15,7 @@ from telegram_assistant.source.telegram_client import open_client
 from telegram_simulator.model import Channel, File, Forward, Kind, Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
+from tests.telethon_memory import forgotten_after
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 READER, OTHER = 1001, 1002
@@ -91,17 +90,17 @@ async def open_source(sim: Simulator) -> AsyncIterator[OpenSource]:
     """Makes sources of the first user, and closes them."""
     made: list[TelegramAccount] = []
 
-    def make(*, user_id: int = READER, purpose: Any = "read", **options: Any) -> TelegramAccount:
+    def make(*, user_id: int = READER, purpose: Any = "read", at: Simulator = sim, **options: Any) -> TelegramAccount:
         client = open_client(
             api_id=1,
             api_hash="hash",
             session=sim.session(user_id),
-            server=TelegramServer.parse(sim.address),
+            server=TelegramServer.parse(at.address),
             rsa_key_pem=sim.public_key_pem,
             purpose=purpose,
         )
         assert client.session.server_address == "127.0.0.1", "a test must never reach the real Telegram"
-        client._sender._delay = 0.02  # tests do not wait half a second for a server that is gone
+        client._sender._delay = 0.02  # noqa: SLF001 - not half a second for a server that is gone
         made.append(TelegramAccount(client, f"account-{user_id}", **options))
         return made[-1]
 
@@ -117,9 +116,5 @@ def source(open_source: OpenSource) -> TelegramAccount:
 
 @pytest.fixture(autouse=True)
 def _telethon() -> Iterator[None]:
-    """Telethon keeps one configuration for all clients, with the port of whichever server came first."""
-    level = logging.getLogger("telethon").level
-    logging.getLogger("telethon").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("telethon").setLevel(level)
-    TelegramClient._config = None
+    with forgotten_after():
+        yield

@@ -133,9 +133,8 @@ async def test_a_session_that_is_not_valid(sim: Simulator, open_source: OpenSour
 
 
 async def test_a_session_of_another_server(world: World, open_source: OpenSource) -> None:
-    source = open_source()
     async with Simulator(world) as stranger:
-        source._client.session.set_dc(2, "127.0.0.1", stranger.port)
+        source = open_source(at=stranger)
         error = await failure_of(source)
         await source.close()
     assert error.failure is Failure.ACCOUNT
@@ -159,7 +158,7 @@ async def test_a_server_that_says_nothing(
     with monkeypatch.context() as hurried:
         hurried.setattr(telegram_account, "CONNECT_SECONDS", 0.2)
         error = await failure_of(source)
-    assert (error.failure, str(error)) == (Failure.TRANSIENT, "connecting to Telegram: no answer in time")
+    assert (error.failure, str(error)) == (Failure.TRANSIENT, "connecting to Telegram directly: no answer in time")
     assert (await source.channel(NEWS).page_after(0)).reached_end
 
 

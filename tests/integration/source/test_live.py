@@ -37,11 +37,6 @@ def text_of(update: LiveUpdate) -> str:
     return update.post.text
 
 
-def drop_connections(sim: Simulator) -> None:
-    for link in list(sim._links):
-        link.close()
-
-
 async def test_posts_edits_and_deletions_of_joined_channels(
     world: World, news: Channel, updates: AsyncIterator[LiveUpdate]
 ) -> None:
@@ -69,7 +64,7 @@ async def test_a_lost_connection_is_an_interruption(
 ) -> None:
     fill(world, news, 1)
     assert text_of(await anext(updates)) == "Post 1"
-    drop_connections(sim)
+    sim.disconnect()
     fill(world, news, 1)  # while nobody listens
     assert await anext(updates) == Interrupted(None)
     fill(world, news, 1)
@@ -124,7 +119,7 @@ async def test_a_server_that_is_gone_ends_the_flow_and_another_begins(
 
 async def test_an_account_that_is_logged_out_meanwhile(sim: Simulator, updates: AsyncIterator[LiveUpdate]) -> None:
     sim.faults.add(Fault("error", "users.getUsers", code=401, message="SESSION_REVOKED"))
-    drop_connections(sim)
+    sim.disconnect()
     with pytest.raises(SourceError) as caught:
         await anext(updates)
     assert caught.value.failure is Failure.ACCOUNT
@@ -143,5 +138,6 @@ async def test_a_reader_is_not_sent_updates(
     sim: Simulator, world: World, news: Channel, source: TelegramAccount
 ) -> None:
     await source.connect()
+    sim.faults.add(Fault("push_lose", "push.new"))
     fill(world, news, 1)
-    assert not [session for link in sim._links for session in link.sessions.values() if session.wants_updates]
+    assert sim.faults.fired["push_lose"] == 0, "there was a push to lose"

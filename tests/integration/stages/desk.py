@@ -25,7 +25,6 @@ from telegram_assistant.domain.media_rules import MediaDecision
 from telegram_assistant.domain.post import Media, MediaKind, Post
 from telegram_assistant.ingest.relay import Relay
 from telegram_assistant.ingest.saver import Reading, Saved, Saver
-from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import POSTS_VISION_ANALYZED, stream
 from telegram_assistant.stores.media import MediaStore
 from telegram_assistant.stores.postgres.budgets import Budgets, ModelUsage
@@ -34,6 +33,7 @@ from telegram_assistant.stores.postgres.media import MediaQueue, Wanted
 from telegram_assistant.stores.postgres.pages import Pages
 from telegram_assistant.stores.postgres.pipeline import DeadLetters, Steps
 from telegram_assistant.wiring.runtime import utc_now
+from tests.metrics import sample
 
 CHANNEL = 77
 SYSTEM = UUID(SYSTEM_TENANT)
@@ -114,9 +114,7 @@ def analyzed(event: MediaSettled, *, pictures: int = 1, grouped_id: int | None =
 
 def asked(ability: str) -> float:
     """How often the local models were asked so far."""
-    return (
-        REGISTRY.get_sample_value("ai_requests_total", {"provider": "local", "ability": ability, "outcome": "ok"}) or 0
-    )
+    return sample("ai_requests_total", provider="local", ability=ability, outcome="ok")
 
 
 @dataclass

@@ -20,7 +20,6 @@ from telegram_assistant.domain.events import PostParsed, Step
 from telegram_assistant.domain.post import Post
 from telegram_assistant.domain.text import Link
 from telegram_assistant.errors import Retry
-from telegram_assistant.metrics import REGISTRY
 from telegram_assistant.names import (
     ALBUM_ASSEMBLED,
     ALBUMS_PARSED,
@@ -47,6 +46,7 @@ from telegram_assistant.stores.postgres.upkeep import Upkeep
 from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.stages.desk import FOOTBALL, WEATHER, Desk, analyzed, drawing, events_of, photo, post
 from tests.integration.stages.loop import eventually, run_stage
+from tests.metrics import sample
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
@@ -357,7 +357,7 @@ async def test_n32_two_workers_never_look_at_the_same_posts(desk: Desk, monkeypa
     await desk.save(*posts)
     await desk.change("UPDATE posts SET captured_at = now() - interval '1 hour'")
     await desk.told(POSTS_PARSED)
-    examined = REGISTRY.get_sample_value("posts_examined_total") or 0.0
+    examined = sample("posts_examined_total")
     both = made(desk), made(desk)
     for _ in range(30):
         await asyncio.gather(*(one.look_at_archive() for one in both))
@@ -365,7 +365,7 @@ async def test_n32_two_workers_never_look_at_the_same_posts(desk: Desk, monkeypa
             break
     told = [event.post_id for event in await desk.told(POSTS_PARSED)]
     assert sorted(told) == sorted(one.id for one in posts), "each once"
-    assert (REGISTRY.get_sample_value("posts_examined_total") or 0.0) - examined == len(posts)
+    assert sample("posts_examined_total") - examined == len(posts)
 
 
 async def test_an_album_that_is_indexed_is_not_missing(desk: Desk, indexes: Indexes) -> None:

@@ -20,7 +20,6 @@ from telegram_assistant.bus.stage import Handler, Stage
 from telegram_assistant.bus.supervisor import Supervisor
 from telegram_assistant.domain.events import PostEnriched, PostParsed, Trigger
 from telegram_assistant.domain.retries import Backoff
-from telegram_assistant.metrics import AI_RUBBISH
 from telegram_assistant.names import POSTS_ENRICHED, POSTS_PARSED
 from telegram_assistant.stages.indexing import Indexes, index_posts
 from telegram_assistant.stages.tagging import Tagging, tag_posts
@@ -28,6 +27,7 @@ from telegram_assistant.wiring.runtime import utc_now
 from tests.integration.ai.conftest import KEY, FakeOpenAi, NoEyes, listening
 from tests.integration.stages.desk import SYSTEM, Desk, post
 from tests.integration.stages.loop import eventually
+from tests.metrics import sample
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
@@ -86,7 +86,7 @@ async def letters(desk: Desk) -> list[Any]:
 
 
 async def rubbish_above(ability: str, count: float) -> bool:
-    return float(AI_RUBBISH.labels("openai", ability)._value.get()) > count
+    return sample("ai_rubbish_total", provider="openai", ability=ability) > count
 
 
 async def is_tagged(desk: Desk, posts: int) -> bool:
@@ -120,7 +120,7 @@ async def test_n19_posts_wait_while_a_model_answers_rubbish_and_come_back_when_i
     desk: Desk, server: FakeOpenAi, models: Models
 ) -> None:
     server.brain = lambda _system, _data: RUBBISH
-    before = AI_RUBBISH.labels("openai", "tag")._value.get()
+    before = sample("ai_rubbish_total", provider="openai", ability="tag")
     tagging = Tagging(models.tagger, desk.budgets, utc_now)
     await desk.save(*(post(number, f"{WORDS} {number}") for number in range(1, 21)))
     await desk.told(POSTS_PARSED)  # relayed

@@ -126,6 +126,17 @@ async def test_a_post_waits_for_its_files_and_is_told_with_the_last(eyes: Eyes) 
     assert all(seen.dominant_colors for seen in known.values())
 
 
+async def test_a_file_that_comes_before_any_stage_is_on_the_way_of_its_post(eyes: Eyes) -> None:
+    """A slow worker reads both events, and the post has one trace all the same, also after an edit."""
+    desk = eyes.desk
+    for one in (photo(1, WEATHER), photo(1, "Завтра гроза, и это уже точно.")):
+        await desk.save(one)
+        (parsed,) = await desk.told(POSTS_PARSED)
+        await desk.store(one, drawing(1))
+        (settled,) = await desk.told(MEDIA_SETTLED)
+        assert settled.trace_id == parsed.trace_id
+
+
 @pytest.mark.skipif(not READS_ENGLISH, reason="no eng.traineddata: scripts/tessdata could not fetch it here")
 async def test_words_on_a_picture_are_read(eyes: Eyes) -> None:
     one = photo(1)
@@ -208,7 +219,7 @@ async def test_the_same_picture_in_another_size_shares_the_result_and_another_on
     assert len(painter.pictures) == 2
     rows = await desk.rows("SELECT shared FROM picture_results ORDER BY created_at")
     assert [row.shared for row in rows] == [False, True, False]
-    (used,) = await used_since(desk.usage, SYSTEM, datetime.min.replace(tzinfo=utc_now().tzinfo))
+    (used,) = await used_since(desk.database, SYSTEM, datetime.min.replace(tzinfo=utc_now().tzinfo))
     assert (used.calls, used.tokens) == (2, 2000)
 
 

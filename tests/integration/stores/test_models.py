@@ -43,13 +43,13 @@ async def test_usage_adds_up_by_tenant_day_ability_and_model(database: AsyncEngi
     await ModelUsage(database, lambda: NOON - timedelta(days=1)).add(SYSTEM, "tag", CHAT, took, calls=3)
     await usage.add(SYSTEM, "answer", CHAT, Usage(latency_ms=10))  # took nothing: no row
     today = NOON.replace(hour=0)
-    assert await used_since(usage, SYSTEM, today) == [
+    assert await used_since(database, SYSTEM, today) == [
         ("describe", "openai", "gpt", 1, 120, 0.5, 10.0),
         ("tag", "gigachat", "GigaChat-2", 2, 240, 1.0, 20.0),
     ]
-    assert [used.calls for used in await used_since(usage, SYSTEM, today - timedelta(days=1))] == [1, 5]
-    assert [used.calls for used in await used_since(usage, TENANT, today)] == [1]
-    assert await used_since(usage, TENANT, today + timedelta(days=1)) == []
+    assert [used.calls for used in await used_since(database, SYSTEM, today - timedelta(days=1))] == [1, 5]
+    assert [used.calls for used in await used_since(database, TENANT, today)] == [1]
+    assert await used_since(database, TENANT, today + timedelta(days=1)) == []
     assert len(await rows(database)) == 4
     assert await usage.by_day(today - timedelta(days=1)) == [
         UsedOnDay(today, "describe", "openai", "gpt", 1, 120, 0.5),

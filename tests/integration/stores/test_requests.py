@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -31,3 +31,16 @@ async def test_who_asks_again_for_a_known_channel_blanks_nothing(database: Async
     async with database.connect() as connection:
         row = (await connection.execute(text("SELECT title, about, subscribers FROM channels"))).one()
     assert tuple(row) == ("The News", "All the news", 1_000)
+
+
+async def test_a_long_list_of_one_tenant_keeps_no_other_waiting(database: AsyncEngine) -> None:
+    requests = Requests(database)
+    async with database.begin() as connection:
+        made = await connection.execute(text("INSERT INTO tenants (name) VALUES ('late') RETURNING id"))
+        late: UUID = made.scalar_one()
+    for number in range(30):
+        await requests.add(UUID(SYSTEM_TENANT), UUID(SYSTEM_USER), f"@channel{number}")
+    await requests.add(late, UUID(SYSTEM_USER), "@mine")
+    taken = await requests.take(now=NOW, hold=timedelta(minutes=1), limit=10)
+    assert [one.reference for one in taken] == [*(f"@channel{number}" for number in range(9)), "@mine"]
+    assert len(await requests.take(now=NOW, hold=timedelta(minutes=1), limit=100)) == 21

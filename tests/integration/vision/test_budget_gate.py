@@ -18,7 +18,7 @@ from telegram_assistant.domain.budgets import Claim, Kind, Standing, day_of
 from telegram_assistant.domain.models import Identity
 from telegram_assistant.errors import Fatal, Reject, Retry, Skip
 from telegram_assistant.metrics import REGISTRY
-from telegram_assistant.stores.postgres.budgets import LEASE, Budgets
+from telegram_assistant.stores.postgres.budgets import LEASE, Budgets, Held
 
 pytestmark = pytest.mark.integration
 
@@ -63,11 +63,6 @@ class Gate:
         claim = Claim(owner=str(tenant), kind=Kind.VISION, period=day_of(self._clock()))
         return await self.budget.budgets.standing(claim, self._clock())
 
-    async def left_behind(self, tokens: int) -> None:
-        """By a process that is killed."""
-        with paid_by([TENANT]):
-            await self.budget._enter(DESCRIBE, tokens)
-
     async def spend(self, tokens: int, took: int, tenant: UUID = TENANT) -> None:
         async with self.admit(tokens, tenant) as spending:
             spending.add(took, 0)
@@ -76,12 +71,24 @@ class Gate:
 Gates = Callable[..., Gate]
 
 
+class Killed(Budgets):
+    """Of a process that does not live to settle what it claimed."""
+
+    async def settle(self, held: Held, took: int) -> dict[tuple[str, str], int]:
+        raise ConnectionResetError(f"{took} for {held.id}")
+
+
 @pytest.fixture
 def gate(database: AsyncEngine, clock: Clock) -> Gates:
-    def make(tokens: int = 10_000, sleep: Callable[[float], Awaitable[None]] | None = None, **more: float) -> Gate:
+    def make(
+        tokens: int = 10_000,
+        sleep: Callable[[float], Awaitable[None]] | None = None,
+        budgets: type[Budgets] = Budgets,
+        **more: float,
+    ) -> Gate:
         limits = ModelLimits(vision_per_day=tokens, **more)  # type: ignore[arg-type]  # numbers
         waits = clock.sleep if sleep is None else sleep
-        budget = ModelBudget(Budgets(database), limits=limits, clock=clock, sleep=waits, chance=lambda: 0.5)
+        budget = ModelBudget(budgets(database), limits=limits, clock=clock, sleep=waits, chance=lambda: 0.5)
         return Gate(budget, clock)
 
     return make
@@ -206,7 +213,7 @@ async def test_a_cancelled_call_is_charged_and_gives_its_place_back(gate: Gates)
 async def test_the_place_of_a_dead_process_comes_free_and_its_tokens_count(gate: Gates, clock: Clock) -> None:
     one = gate(patience=0.0)
     for _ in range(3):
-        await one.left_behind(1_000)  # and never leaves: killed
+        await gate(budgets=Killed).spend(1_000, 1_000)
     with pytest.raises(Retry):
         await one.spend(1_000, 1_000)
     clock.now += LEASE + timedelta(seconds=1)

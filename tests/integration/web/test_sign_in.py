@@ -53,7 +53,7 @@ async def test_the_first_admin_comes_in(client_of: ClientOf, services: Services)
     assert form.headers["cache-control"] == "no-store"
     assert (await client.get("/welcome", params={"token": token})).status_code == 200, "looking does not spend it"
     done = await client.post("/welcome", data={"token": token, "login": "Root", "password": PASSWORD})
-    assert (done.status_code, done.headers["location"]) == (303, "/")
+    assert (done.status_code, done.headers["location"]) == (303, "/start")
     me = (await client.get("/api/v1/me")).json()
     assert (me["role"], me["tenant"]) == ("admin", "system")
     again = client_of(page=True)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hmac
+from base64 import urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from telegram_assistant.access.credentials import Signer, open_signer
+from telegram_assistant.access.credentials import LABEL, Signer, open_signer
 from telegram_assistant.config import Settings
 from telegram_assistant.embedded.folder import DataFolder
 from telegram_assistant.errors import Fatal
-from telegram_assistant.stores.sealed import Sealer
+from telegram_assistant.stores.sealed import SALT
 
 pytestmark = pytest.mark.unit
 
@@ -60,9 +65,14 @@ def test_another_key_signs_otherwise(signer: Signer) -> None:
 
 def test_not_the_key_that_seals_the_sessions(signer: Signer) -> None:
     """One root, two labels: what one gives away says nothing of the other."""
-    sealer = Sealer("correct horse battery staple")
-    assert signer._key not in (sealer._key_id, b"")
-    assert len(signer._key) == 32
+    root = Scrypt(salt=SALT, length=32, n=2**14, r=8, p=1).derive(b"correct horse battery staple")
+    until = int((NOW + timedelta(hours=1)).timestamp())
+    parts = [part.encode() for part in (*PARTS, str(until))]
+    content = b"".join(len(part).to_bytes(4) + part for part in parts)
+    for label, good in ((LABEL, True), (b"sessions", False), (b"key id", False)):
+        signature = hmac.digest(HKDFExpand(SHA256(), 32, label).derive(root), content, "sha256")
+        signed = f"{until}.{urlsafe_b64encode(signature).decode().rstrip('=')}"
+        assert signer.check(PARTS, signed, now=NOW) is good, label
 
 
 def test_the_key_is_the_one_of_the_settings_or_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

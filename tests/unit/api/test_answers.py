@@ -12,7 +12,8 @@ from telegram_assistant.domain.channel import Advice
 from telegram_assistant.domain.ledger import Coverage, LedgerState
 from telegram_assistant.http.answers import page_of
 from telegram_assistant.http.api.alerts import DeliveryOut, NoticeOut, WatchedPostOut
-from telegram_assistant.http.api.channels import MOST_HOLES, LedgerAnswer, RequestAnswer
+from telegram_assistant.http.api.channel_details import MOST_HOLES, LedgerAnswer
+from telegram_assistant.http.api.channels import RequestAnswer
 from telegram_assistant.http.api.media import EvictedAnswer, MeasuredAnswer
 from telegram_assistant.http.api.trends import StepOut
 from telegram_assistant.services.problems import Problem

@@ -13,6 +13,10 @@ pytestmark = pytest.mark.unit
     "error,advice",
     [
         (None, Advice.NOTHING),
+        ("@x has no public preview: its owner switched it off; connect a Telegram account to read it", Advice.CONNECT),
+        ("the public preview of @x cannot be understood: Telegram changed its pages", Advice.REPORT),
+        ("the site of public previews asks to wait 30 s: it answers 429", Advice.WAIT),
+        ("@x is a person or a bot, not a channel", Advice.CHECK_NAME),
         ("resolve: no channel has this name (USERNAME_NOT_OCCUPIED)", Advice.CHECK_NAME),
         ("resolve: nobody has this username (USERNAME_NOT_OCCUPIED)", Advice.CHECK_NAME),
         ("resolve: this invite link expired or never was (X)", Advice.CHECK_NAME),

@@ -73,7 +73,7 @@ def test_what_is_insisted_on(text: str, term: Term) -> None:
     ],
 )
 def test_what_stands_together_is_looked_for_together(text: str, terms: tuple[str, ...]) -> None:
-    assert parse(text).clauses == (Clause((Term(terms),)),)
+    assert parse(text).clauses == (Clause((Term(terms),), quoted=text.startswith('"')),)
 
 
 @pytest.mark.parametrize("minus", ["-", "\u2212", "\u2013"])

@@ -6,9 +6,9 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from lxml import html  # type: ignore[import-untyped]  # it ships no types
+from lxml import html
 
 from telegram_assistant.domain.query import (
     WRITTEN,
@@ -103,6 +103,7 @@ def test_any_text_is_a_query(text: str) -> None:
 
 @OFTEN
 @given(QUERIES, st.sampled_from(sorted(WRITTEN)), st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=9))
+@example("+канал:0", "channels", "0")
 def test_a_filter_that_is_put_in_is_there_once_and_can_be_taken_out(text: str, field: str, value: str) -> None:
     text = text[:900].replace('"', " ")
     once = with_filter(text, field, value)

@@ -271,7 +271,7 @@ def test_files_know_their_size_without_being_drawn(world: World) -> None:
     assert len(some) > 10
     for file_id in some:
         file = world.files[file_id]
-        assert file._data is None
+        assert file.length is not None
         assert file.size == len(file.data)
         assert file.mime == {b"\xff\xd8": "image/jpeg", b"%P": "application/pdf"}.get(file.data[:2], file.mime)
 

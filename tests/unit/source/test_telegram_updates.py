@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,8 +32,10 @@ def push(*updates: Any) -> Any:
 async def taken(inbox: Inbox) -> list[Any]:
     """What waits in the inbox, told shortly."""
     found: list[LiveUpdate] = []
-    while not inbox._queue.empty():
-        found.append(await inbox.next())
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0):  # what is there is told without a wait
+            while True:
+                found.append(await inbox.next())
     return [(one.post.message_id, one.post.text) if isinstance(one, NewPost) else one for one in found]
 
 

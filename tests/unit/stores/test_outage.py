@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
+from typing import Any
+
 import asyncpg
 import pytest
 import redis.exceptions
 from redis._parsers.base import BaseParser
+from structlog.testing import capture_logs
 
 from telegram_assistant.stores.outage import is_outage
+from telegram_assistant.wiring.runtime import handle_late_error
 
 REDIS = [
     "OOM command not allowed when used memory > 'maxmemory'.",
@@ -53,3 +59,16 @@ def test_n4_a_postgresql_that_refuses_is_at_fault_itself(kind: type[Exception]) 
 )
 def test_what_comes_of_the_data_is_not_an_outage(error: Exception) -> None:
     assert not is_outage(error)
+
+
+def test_an_error_after_a_cancel_is_a_line_and_no_traceback() -> None:
+    """asyncpg sets the error of a lost connection on a query that was cancelled before."""
+    others: list[dict[str, Any]] = []
+    loop = asyncio.new_event_loop()
+    with closing(loop), capture_logs() as told, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "default_exception_handler", others.append)
+        handle_late_error(loop, {"exception": asyncpg.InternalClientError("unexpected connection_lost() call")})
+        assert (others, [one["event"] for one in told]) == ([], ["lost_after_cancel"])
+        ours = {"exception": RuntimeError("a mistake of ours")}
+        handle_late_error(loop, ours)
+        assert others == [ours]

@@ -18,7 +18,7 @@ FIELDS = re.compile(r"\{([a-z_]+)\}")
 
 
 def test_every_text_is_there_in_both_languages_with_the_same_fields() -> None:
-    found = load_texts()._found
+    found = load_texts().found
     for key, said in found.items():
         assert set(said) == set(LANGUAGES), key
         fields = []

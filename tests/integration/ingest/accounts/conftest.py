@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -10,7 +9,6 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
-from telethon import TelegramClient
 
 from telegram_assistant.config import TelegramServer
 from telegram_assistant.ingest.account_in_use import Budget
@@ -24,6 +22,7 @@ from telegram_simulator.model import Channel as SimChannel
 from telegram_simulator.model import Message, User
 from telegram_simulator.server import Simulator
 from telegram_simulator.world import World
+from tests.telethon_memory import forgotten_after
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 ANN, BOB = 1001, 1002
@@ -89,7 +88,10 @@ class Scene:
         await pool.start()
         return pool
 
-    def open(self, session: str, account_id: str, gate: Budget | None, *, live: bool = False) -> TelegramAccount:
+    def open(
+        self, session: str, account_id: str, gate: Budget | None, *, live: bool = False, proxy: str | None = None
+    ) -> TelegramAccount:
+        assert proxy is None
         client = open_client(
             api_id=1,
             api_hash="hash",
@@ -174,9 +176,5 @@ async def scene(world: World, database: AsyncEngine) -> AsyncIterator[Scene]:
 
 @pytest.fixture(autouse=True)
 def _telethon() -> Iterator[None]:
-    """Telethon keeps one configuration for all clients, with the port of whichever server came first."""
-    level = logging.getLogger("telethon").level
-    logging.getLogger("telethon").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("telethon").setLevel(level)
-    TelegramClient._config = None
+    with forgotten_after():
+        yield

@@ -15,6 +15,7 @@ from telegram_assistant.errors import Fatal
 from telegram_assistant.ingest.lock import is_gone, new_identity, shown
 from telegram_assistant.stores.postgres.accounts import TelegramAccounts, processes
 from telegram_assistant.stores.sealed import Sealer
+from telegram_simulator.faults import Fault
 
 pytestmark = pytest.mark.integration
 
@@ -25,7 +26,7 @@ async def shared(*pools: Any) -> list[int]:
     """Let all take turns; how many accounts each has then."""
     for _ in range(3):
         for pool in pools:
-            await pool._roster.share()
+            await pool.roster.share()
     return [len(await pool.active()) for pool in pools]
 
 
@@ -72,7 +73,7 @@ async def test_n11_who_cannot_renew_stops_by_itself_before_another_begins(scene:
     assert await one.active() == []
     async with asyncio.timeout(300):
         while not await two.active():
-            await two._roster.share()
+            await two.roster.share()
             await asyncio.sleep(0.1)
     assert await scene.newest_id(two, channel) == 3
 
@@ -109,7 +110,7 @@ async def test_n11_a_duplicated_key_ends_the_account_in_plain_words(scene: Any) 
     channel = await scene.watch(100, {ann: 11})
     pool = await scene.pool(leases=scene.leases("one"))
     await shared(pool)
-    scene.sim._keys.revoke(scene.sim._keys.seeded(ANN))
+    scene.sim.faults.add(Fault("error", "*", user=ANN, code=406, message="AUTH_KEY_DUPLICATED"))
     with pytest.raises(SourceError, match="used from two places at once") as lost:
         await scene.newest_id(pool, channel)
     assert lost.value.failure is Failure.ACCOUNT

@@ -250,7 +250,7 @@ async def test_many_visits_open_an_account_once(scene: Any) -> None:
     assert scene.opened == []  # nothing before it is needed
     assert await asyncio.gather(*(scene.newest_id(pool, channel) for _ in range(8))) == [3] * 8
     assert sorted(scene.opened) == sorted([(ann, False), (bob, False)])
-    assert len(scene.sim._links) == 2  # connections
+    assert scene.sim.connections == 2
 
 
 async def test_a_server_that_restarts_is_connected_to_again(scene: Any) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from telegram_assistant.domain.access import SYSTEM_USER
 from telegram_assistant.domain.channel import ChannelRef, parse_ref
 from telegram_assistant.domain.retries import Failure
 from telegram_assistant.domain.source import SourceError
 from telegram_assistant.ingest.accounts import SYSTEM
-from telegram_assistant.ingest.requests import MISSING_SECONDS
+from telegram_assistant.ingest.requests import MISSING_SECONDS, ChannelRequests
+from telegram_assistant.stores.postgres.watched_channels import Requests
 from telegram_simulator.faults import Fault
 from telegram_simulator.model import Channel
 
@@ -20,6 +24,7 @@ pytestmark = pytest.mark.integration
 ANN, BOB = 1001, 1002
 HISTORY = "messages.getHistory"
 RESOLVE = "contacts.resolveUsername"
+START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 async def test_a_username_is_resolved_once_and_not_again_after_a_restart(scene: Any) -> None:
@@ -185,3 +190,29 @@ async def test_without_accounts_adding_says_what_to_do(scene: Any) -> None:
         await pool.resolve(ChannelRef(username="news_daily"))
     assert none.value.failure is Failure.ACCOUNT
     assert (await pool.report())["status"] == "failing"
+
+
+async def test_300_names_are_found_through_floods_and_none_is_asked_for_twice(scene: Any) -> None:
+    """A flood ends the questions of its account at once: the others wait for it without being asked."""
+    await scene.both()
+    for number in range(300):
+        scene.world.add_channel(Channel(1000 + number, number + 1, f"Channel {number}", f"channel{number:03}", START))
+    requests = Requests(scene.database)
+    for number in range(300):
+        await requests.add(SYSTEM, UUID(SYSTEM_USER), f"@channel{number:03}")
+    await requests.add(SYSTEM, UUID(SYSTEM_USER), "@not_there")
+    job = ChannelRequests(requests, await scene.pool(), clock=scene.clock, due=asyncio.Event())
+    floods = 0
+    for step in range(200):
+        if step % 7 == 3 and floods < 8:
+            scene.sim.faults.add(*(Fault("flood", RESOLVE, user=one, seconds=300, times=1) for one in (ANN, BOB)))
+            floods += 2
+        if not await job.step():
+            scene.clock.advance(seconds=60)
+        waiting = await requests.open()
+        if ["no channel has this name" in (one.last_error or "") for one in waiting] == [True]:
+            break
+    assert [one.reference for one in waiting] == ["@not_there"]
+    assert len(await scene.channels.all()) == 300
+    assert floods == 8
+    assert scene.asked(RESOLVE) <= 300 + 2 + floods  # each once, the missing one by each account, and those refused

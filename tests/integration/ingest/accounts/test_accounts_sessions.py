@@ -58,7 +58,7 @@ async def test_the_session_of_the_settings_becomes_an_account_like_any_other(sce
 async def test_a_new_session_in_the_settings_replaces_the_old_one(scene: Any) -> None:
     ann = await scene.log_in(ANN)
     old = await scene.account(ann)
-    scene.sim._accounts.log_out(next(key for key in scene.sim._keys._keys))
+    scene.sim.log_out(ANN)
     new = scene.sim.session(ANN)
     assert new != scene.store.session(old)
     pool = await scene.pool(session=new)
@@ -72,7 +72,7 @@ async def test_a_late_error_of_an_old_session_says_nothing_about_the_new_one(sce
     pool, channel = await scene.pool(), await scene.watch(100, {ann: 11})
     reader = await pool.reader(channel)
     await reader.last_id_before(scene.clock())
-    old = reader._account
+    old = pool.roster.seats[ann].reading
     await scene.log_in(ANN)  # sealed anew, so it counts as another session
     scene.clock.advance(seconds=6)
     assert await scene.newest_id(pool, channel) == 3

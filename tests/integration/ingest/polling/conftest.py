@@ -106,7 +106,7 @@ class Newsroom:
         """Seconds until the next visit."""
         return float(((await self.row(channel_id)).next_visit_at - self.now).total_seconds())
 
-    def scheduler(self, polling: Polling | None) -> Scheduler:
+    def scheduler(self, polling: Polling | None, **options: Any) -> Scheduler:
         statistics = Statistics(self.redis, Intervals(self.database), window=timedelta(days=14), clock=self.clock)
         silence = SilenceWatch(self.channels, statistics, self.redis, owner=OWNER, clock=self.clock)
         return Scheduler(
@@ -118,6 +118,7 @@ class Newsroom:
             due=asyncio.Event(),
             watch=silence.check,
             polling=polling,
+            **options,
         )
 
     async def tick(self, polling: Polling | None) -> int:
