@@ -77,6 +77,10 @@ prometheus: .venv/.dev
 test: .venv/.dev chromium prometheus ## All tests but the long chaos runs (ARGS="-k name" narrows)
 	@.venv/bin/pytest $(ARGS)
 
+.PHONY: fuzz
+fuzz: .venv/.dev ## Tests of properties, with new random examples and more of them
+	@HYPOTHESIS_PROFILE=new .venv/bin/pytest -m hypothesis $(ARGS)
+
 .PHONY: unit
 unit: .venv/.dev ## Only the unit tests: no engine, no network
 	@.venv/bin/pytest -q tests/unit $(ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -21,17 +21,24 @@ def benchmarks() -> dict[str, Callable[[], list[Figure]]]:
 
 def main(arguments: Sequence[str]) -> int:
     known = benchmarks()
-    unknown = [name for name in arguments if name not in known]
+    wanted = {name: name if name in known else _meant(name, known) for name in arguments}
+    unknown = [name for name, found in wanted.items() if not found]
     if unknown:
         print(f"no benchmark {unknown[0]!r}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     print(machine())
     print(f"{'figure':44} {'value':>12} {'limit':>12} {'ratio':>7}  unit")
-    for name in arguments or known:
+    for name in wanted.values() or known:
         for figure in known[name]():
             figure.save()
             print(f"{figure.name:44} {figure.value:12,.1f} {figure.limit:12,.1f} {figure.ratio:7.3f}  {figure.unit}")
     return 0
+
+
+def _meant(beginning: str, known: Collection[str]) -> str:
+    """The one that begins so: `import` is importing, which as a module could not be called so."""
+    found = [name for name in known if name.startswith(beginning)]
+    return found[0] if len(found) == 1 else ""
 
 
 if __name__ == "__main__":

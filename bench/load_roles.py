@@ -121,7 +121,7 @@ async def end(process: asyncio.subprocess.Process | None) -> None:
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Nothing of whoever runs this but where programs are."""
+    """Nothing of the caller's environment but where programs are."""
     kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}}
     return {**kept, "LOG_FORMAT": "json", "LOG_LEVEL": "WARNING", **settings}
 
@@ -158,7 +158,7 @@ def use_of(pid: int, *, alone: bool = False) -> Use:
 
 
 def busy_seconds() -> float:
-    """Seconds of CPU that the whole machine has ever used, whoever did."""
+    """Seconds of CPU that the whole machine has ever used, by any process."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
 

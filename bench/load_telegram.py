@@ -61,7 +61,7 @@ class Telegram:
                 self.published |= {post_id(channel, number): at for channel, number, at in said["posts"]}
                 self.edited, self.deleted, self.behind = said["edited"], said["deleted"], said["behind"]
             self._said.put_nowait(said)
-        self._said.put_nowait({"done": True, "written": ""})  # nobody waits for one that is gone
+        self._said.put_nowait({"done": True, "written": ""})  # no caller waits for a process that is gone
 
     def _tell(self, command: str) -> None:
         if self.process.stdin is None or self.process.returncode is not None:

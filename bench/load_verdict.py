@@ -56,7 +56,7 @@ class Verdict:
 
 
 async def judge(database: AsyncEngine, truth: dict[tuple[int, int], str], folder: Path) -> Verdict:
-    """The indexes are read from their folder: whoever held them must have ended."""
+    """The indexes are read from their folder: the process that held them must have ended."""
     rows = await _rows(database, LIVE)
     stored = {(row.channel_id, row.message_id): row.digest for row in rows}
     live = {row.id for row in rows}

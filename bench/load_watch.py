@@ -19,6 +19,7 @@ from bench.load_roles import MEGABYTE, Slot, Use, busy_seconds, use_of
 from bench.load_telegram import Telegram
 from telegram_assistant.bus.retry_queue import RetryQueue
 from telegram_assistant.bus.streams import FIELD, decode, lag_of
+from telegram_assistant.bus.supervisor import heed_stop
 from telegram_assistant.domain.events import PostIndexed
 from telegram_assistant.names import POSTS_INDEXED, stream
 from telegram_assistant.stages import STAGES, groups
@@ -124,6 +125,7 @@ class Watch:
         due = time.monotonic()
         while True:
             await self.look()
+            heed_stop()
             due = max(due + self.every, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
 
@@ -133,7 +135,8 @@ class Watch:
         try:
             while True:
                 after = await self._hear_some(redis, after)
-                await asyncio.sleep(0.05)  # also where redis-py swallowed the cancellation that ends us
+                heed_stop()
+                await asyncio.sleep(0.05)
         finally:
             await redis.aclose()
 

@@ -2,7 +2,7 @@
 
 Every account has joined its share of the channels, as real ones would have to: Telegram lets an account be in 500. It
 prints where it is, then what it has posted, as lines of JSON. Words only, without links: nothing is drawn here, and
-nobody leaves the machine. It obeys `post RATE SECONDS CHANGED` and `truth PATH`, and ends when its input ends.
+no request leaves the machine. It obeys `post RATE SECONDS CHANGED` and `truth PATH`, and ends when its input ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SPREAD = 0.8  # how much channels differ in how often they post
 
 
 def words() -> list[str]:
-    """Of a generated world: short and long, two languages; none with a link, for nobody would answer there."""
+    """Of a generated world: short and long, two languages; none with a link, for no server would answer there."""
     world = build_world(seed=7, channels=12, posts=250)
     found = (message.text for channel in world.channels.values() for message in channel.messages.values())
     return [text for text in dict.fromkeys(found) if text and "http" not in text]

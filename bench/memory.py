@@ -49,7 +49,7 @@ async def _measure(seconds: float) -> list[Look]:
             spent = await cost(capture.run(served.peers[start : start + TOGETHER]))
             found, posts = capture.captured, posts + capture.captured
             looks.append(Look(posts, process.memory_info().rss / MEGABYTE, spent.cpu / found))
-            await engines.redis.flushdb()  # nobody reads the streams here
+            await engines.redis.flushdb()  # no process reads the streams here
             if time.perf_counter() > end:
                 break
     return looks

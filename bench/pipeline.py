@@ -125,7 +125,7 @@ async def measure(
 
 
 async def indexes_alone(folder: Path, posts: int) -> float:
-    """Posts a second into both indexes, in batches of a hundred, by nobody but this."""
+    """Posts a second into both indexes, in batches of a hundred, by this loop alone."""
     vectors, graph, model = EdgeVectors(folder / "vectors"), LadybugGraph(folder / "graph"), Model("ready", SIZE)
     ids = [post_id(1, number + 1) for number in range(posts)]
     vector = [0.5 - number / SIZE for number in range(SIZE)]

@@ -93,6 +93,6 @@ async def _measure() -> list[Figure]:
 def run() -> list[Figure]:
     """Posts per second from posts in memory to committed rows, at least 0.6 of COPY into the same tables.
 
-    Beside it the same without foreign keys, which PostgreSQL checks row by row whoever writes: a table of a log.
+    Beside it the same without foreign keys, which PostgreSQL checks row by row for every writer: a table of a log.
     """
     return asyncio.run(_measure())

@@ -187,9 +187,9 @@ class Clockwork:
         generate_latest(REGISTRY)
 
     async def _tick(self) -> None:
-        """The tick itself, one look of a visitor for work, and one of somebody at the health page."""
+        """The tick itself, one look of a visitor for work, and one of a person at the health page."""
         if not await self._scheduler.lock.hold():
-            raise RuntimeError("somebody else holds the lock")
+            raise RuntimeError("another process holds the lock")
         due = await self._scheduler.tick()
         taken = await self._channels.lease("bench", limit=4, now=NOW, ttl=timedelta(minutes=5))
         report = await self._scheduler.report_parser()

@@ -149,7 +149,7 @@ async def live_through(
         clock=Clock(START, speed=0),
     )
     for channel in world.channels.values():
-        channel.members.clear()  # nobody is told of anything: what is not read again is not found
+        channel.members.clear()  # no account is told of anything: what is not read again is not found
     report = Report()
     life = Life(world, seed=11, veil=veil)
     world.listen(partial(_note_late, world, report))

@@ -196,5 +196,5 @@ async def ready_vectors(size: int) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        process.terminate()  # a child of somebody may hold its input open
+        process.terminate()  # another child process may hold its input open
         await process.communicate()

@@ -1,6 +1,6 @@
 """Which pinned packages have known vulnerabilities, as the database OSV (osv.dev) knows them. See docs/security.md.
 
-Ends with 0: none. 1: there are some. 2: nobody could be asked, so nothing is known.
+Ends with 0: none. 1: there are some. 2: the database gave no answer, so nothing is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECONDS = 30.0
 
 
 class NoAnswerError(Exception):
-    """Nobody could be asked; the message says why."""
+    """The database gave no answer; the message says why."""
 
 
 @dataclass(frozen=True, order=True)

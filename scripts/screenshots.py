@@ -15,6 +15,7 @@ CHROMIUM = (
     ".venv/chromium/usr/lib/chromium/chromium-headless-shell",
 )
 WIDE = ViewportSize(width=1280, height=860)
+FIRST_SIZE = ViewportSize(width=1100, height=720)
 PHONE = ViewportSize(width=390, height=844)
 NAME, PASSWORD = "editor", "a long enough password"
 PAGES = {
@@ -34,6 +35,9 @@ PAGES = {
 }
 
 
+FIRST_RUN = {"start": "/start", "connect": "/connect"}  # in both languages
+
+
 def main(welcome: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     found = next(path for path in CHROMIUM if Path(path).exists())
@@ -43,12 +47,13 @@ def main(welcome: str, folder: Path) -> None:
         page = context.new_page()
         begin(page, welcome)
         root = "{0.scheme}://{0.netloc}".format(urlsplit(welcome))
+        first_run(browser, context, root, folder)
         furnish(page, root)
         for name, address in PAGES.items():
             shoot(page, root + address, folder / f"{name}.png")
         follow(page, root, "/search?q=has:album", "a[href^='/posts/']", folder / "post.png")
         preview(page, root, folder / "digest.png")
-        follow(page, root, "/channels", "main a[href^='/channels/']", folder / "channel.png")
+        follow(page, root, "/channels", ".rows a[href^='/channels/']", folder / "channel.png")
         variants(browser, context, root, folder)
         browser.close()
 
@@ -111,6 +116,13 @@ def variants(browser: Browser, context: BrowserContext, root: str, folder: Path)
     phone = browser.new_context(viewport=PHONE, locale="ru-RU", storage_state=state)
     shoot(phone.new_page(), f"{root}/", folder / "home-phone.png")
     shoot(phone.new_page(), f"{root}/search?q=рынок", folder / "search-phone.png")
+
+
+def first_run(browser: Browser, context: BrowserContext, root: str, folder: Path) -> None:
+    for language in ("en-US", "ru-RU"):
+        reader = browser.new_context(viewport=FIRST_SIZE, locale=language, storage_state=context.storage_state())
+        for name, address in FIRST_RUN.items():
+            shoot(reader.new_page(), root + address, folder / f"{name}-{language[:2]}.png")
 
 
 if __name__ == "__main__":

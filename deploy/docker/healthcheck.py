@@ -10,7 +10,7 @@ SECONDS = 8
 
 
 def status_of(port: int) -> int | None:
-    """None: nobody listens there."""
+    """None: no process listens there."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
         connection.request("GET", "/health")

@@ -118,6 +118,15 @@ CAPTURE = (
         panel="Audit",
     ),
     Alert(
+        name="WitnessesDiffer",
+        expr="max(witness_differences_unseen) > 0",
+        lasts="5m",
+        severity="ticket",
+        summary="An account and the public preview of a channel tell different things",
+        dashboard="capture",
+        panel="Two witnesses",
+    ),
+    Alert(
         name="ChannelsOverdue",
         expr='max(channels_overdue) / (max(channels{status="active"}) > 0) > 0.1',
         lasts="10m",

@@ -153,6 +153,13 @@ CAPTURE = Dashboard(
             Query("max(audit_posts_waiting)", "waiting for a full audit"),
         ),
         panel(
+            "Two witnesses",
+            "Ids of which an account and the public preview were compared in the last day, and what differed.",
+            Query("sum(increase(witness_ids_total[1d]))", "compared"),
+            by("kind", "increase(witness_differences_total[1d])"),
+            Query("max(witness_differences_unseen)", "not seen by an admin"),
+        ),
+        panel(
             "Live updates",
             "What Telegram pushed, per second, and what of it could not be saved.",
             by("kind", "rate(live_updates_total[5m])"),

@@ -17,7 +17,7 @@ from telegram_assistant.config import Settings
 SECTIONS = {
     "tga_secrets_dir": "Where things are",
     "telegram_api_id": "Telegram",
-    "tga_demo_seed": "The demo",
+    "tga_demo_posts": "The demo",
     "parser_scheduler_interval_sec": "Scheduler and visits",
     "media_url": "Files of posts",
     "storage_quota_mb": "Storage and alerts",
@@ -97,7 +97,7 @@ def allowed(field: FieldInfo) -> str:
         return "`true` or `false`."
     limits = {sign: getattr(rule, sign) for rule in field.metadata for sign in BOUNDS if hasattr(rule, sign)}
     if limits.get("ge") == 0:
-        del limits["ge"]  # nobody expects less than nothing
+        del limits["ge"]  # no reader expects less than nothing
     bounds = [f"{BOUNDS[sign]} {limit}" for sign, limit in limits.items()]
     return f"{', '.join(bounds).capitalize()}." if bounds else ""
 
