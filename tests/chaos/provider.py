@@ -44,7 +44,8 @@ class Provider:
         return self.answered.total() - self.answered["well"]
 
     async def rise(self) -> None:
-        """At the same port as before; ready to be asked, and to be shut down: uvicorn keeps the port if that comes first."""
+        """At the same port as before."""
+        await self.fall()
         app = Starlette(routes=[Route("/v1/chat/completions", self._chat, methods=["POST"])])
         config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
         self._server = uvicorn.Server(config)
@@ -52,15 +53,16 @@ class Provider:
             self._kept = _bound(0)
             self._port = self._kept.getsockname()[1]
         self._serving = asyncio.create_task(self._server.serve(sockets=[_bound(self._port)]))
-        while not (self._server.started or self._serving.done()):
-            await asyncio.sleep(0.01)
 
     async def fall(self) -> None:
         """Connections are cut, new ones refused."""
-        server, serving, self._server, self._serving = self._server, self._serving, None, None
-        if server is not None and serving is not None:
-            server.should_exit = server.force_exit = True
-            await serving
+        if self._server is not None:
+            self._server.should_exit = self._server.force_exit = True
+            self._server = None
+        if self._serving is not None:
+            # If the caller is cancelled, the shutdown must go on: cancelled, it would leave its port taken.
+            await asyncio.shield(self._serving)
+            self._serving = None
 
     async def close(self) -> None:
         await self.fall()
