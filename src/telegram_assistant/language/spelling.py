@@ -80,8 +80,12 @@ class Vocabulary:
         # A word of the dictionary may be one that the archive does not have.
         enough = MUCH_MORE_COMMON * max(known, self._lexicon.knows(folded) * IN_DICTIONARY)
         typo = self._misspelt(folded, enough)
+        if (other := self._other_keyboard(folded)) is not None:
+            return other
+        if typo is not None and self._lexicon.knows(typo) and sound(typo) == sound(folded):
+            return typo  # биржжа is биржа, however often posts have @birzha
         likely = [self._other_alphabet(folded, MORE_COMMON * known), typo]
-        return self._other_keyboard(folded) or max(filter(None, likely), key=self._documents.__getitem__, default=None)
+        return max(filter(None, likely), key=self._documents.__getitem__, default=None)
 
     def _other_keyboard(self, word: str) -> str | None:
         other = word.translate(_OTHER_KEYBOARD)

@@ -53,6 +53,19 @@ async def test_a_misspelt_name_weighs_as_much_as_the_right_one(archive: Archive,
         assert found.index(41) < found.index(40), query
 
 
+async def test_a_misspelt_word_of_the_dictionary_is_not_taken_for_a_commoner_name_in_the_other_alphabet(
+    archive: Archive, search: Search
+) -> None:
+    for number in (50, 60):
+        await archive.post(number, "Биржа закрылась ростом")
+    for number in range(51, 57):
+        await archive.post(number, f"Новости дня, выпуск {number}. Подписаться: birzha")
+    await archive.documents.count_terms()
+    found = await search.search(SYSTEM, "биржжа")
+    assert Note(Trouble.SPELT, "биржа") in found.notes
+    assert {50, 60} <= {*numbers(found)}
+
+
 async def test_a_word_of_another_tenants_channel_is_never_told(archive: Archive, search: Search) -> None:
     other = await archive.tenant("other")
     await archive.channel(300, "secret", other, owner=other)
